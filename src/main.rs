@@ -1,0 +1,3 @@
+//! The `alertstream` binary: hands over to the command line.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! The fair multi-FIFO queue: a public module that knows nothing of alerts.
+
+pub mod core;

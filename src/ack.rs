@@ -44,7 +44,10 @@ pub struct AckToken {
 impl AckToken {
     /// Makes the token of delivery `key`.
     pub fn new(settle: Arc<dyn Settle>, key: u64) -> Self {
-        Self { settle: Some(settle), key }
+        Self {
+            settle: Some(settle),
+            key,
+        }
     }
 
     /// Settles the delivery.

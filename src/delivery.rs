@@ -30,7 +30,12 @@ pub struct Delivery<T> {
 impl Delivery<RawAlert> {
     /// Makes a delivery; for intakes.
     pub fn new(raw: RawAlert, meta: Meta, token: AckToken) -> Self {
-        Self { body: raw.clone(), raw, meta, token }
+        Self {
+            body: raw.clone(),
+            raw,
+            meta,
+            token,
+        }
     }
 }
 
@@ -53,7 +58,12 @@ impl<T> Delivery<T> {
     }
     /// Makes something else of the body.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Delivery<U> {
-        Delivery { body: f(self.body), raw: self.raw, meta: self.meta, token: self.token }
+        Delivery {
+            body: f(self.body),
+            raw: self.raw,
+            meta: self.meta,
+            token: self.token,
+        }
     }
     /// Makes something else of the body, or gives the delivery back with the error.
     ///
@@ -61,7 +71,12 @@ impl<T> Delivery<T> {
     /// What `f` returned, beside the unchanged delivery.
     pub fn try_map<U, E>(self, f: impl FnOnce(&T) -> Result<U, E>) -> Result<Delivery<U>, (Self, E)> {
         match f(&self.body) {
-            Ok(body) => Ok(Delivery { body, raw: self.raw, meta: self.meta, token: self.token }),
+            Ok(body) => Ok(Delivery {
+                body,
+                raw: self.raw,
+                meta: self.meta,
+                token: self.token,
+            }),
             Err(error) => Err((self, error)),
         }
     }
@@ -75,7 +90,11 @@ impl<T> Delivery<T> {
     }
     /// Settles as never to be done, with the reason class `rejected`: it becomes a dead letter.
     pub fn reject(self, why: impl Into<Cow<'static, str>>) {
-        self.reject_as(Rejection { reason: "rejected".into(), message: why.into().into_owned(), tries: 0 });
+        self.reject_as(Rejection {
+            reason: "rejected".into(),
+            message: why.into().into_owned(),
+            tries: 0,
+        });
     }
     /// Settles as never to be done, with a full reason.
     pub fn reject_as(self, why: Rejection) {

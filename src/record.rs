@@ -144,7 +144,11 @@ pub struct RawAlert {
 impl RawAlert {
     /// Makes a raw alert that has only bytes.
     pub fn from_bytes(payload: impl Into<Bytes>) -> Self {
-        Self { payload: payload.into(), origin: None, reframed: false }
+        Self {
+            payload: payload.into(),
+            origin: None,
+            reframed: false,
+        }
     }
 }
 
@@ -155,8 +159,26 @@ mod tests {
     #[test]
     fn positions_are_written_as_documented() {
         let at = |lane, seq| Position { lane, seq }.to_string();
-        assert_eq!(at(Lane::Kafka { topic: "t".into(), partition: 3 }, 9), "kafka:t/3/9");
-        assert_eq!(at(Lane::Archive { group: "g".into(), block: 2 }, 0), "archive:g/2/0");
+        assert_eq!(
+            at(
+                Lane::Kafka {
+                    topic: "t".into(),
+                    partition: 3
+                },
+                9
+            ),
+            "kafka:t/3/9"
+        );
+        assert_eq!(
+            at(
+                Lane::Archive {
+                    group: "g".into(),
+                    block: 2
+                },
+                0
+            ),
+            "archive:g/2/0"
+        );
         assert_eq!(at(Lane::File("a.tar!b.avro".into()), 1), "file:a.tar!b.avro#1");
     }
 }

@@ -1,0 +1,28 @@
+# The two commands are `make demo` and `make test`; both do all the set-up they need and leave nothing running.
+
+.PHONY: help demo test lint bench
+
+help:
+	@echo 'make demo   simulate a night, archive it, replay it with one and several workers and through Kafka, and compare'
+	@echo 'make test   run every test, against a private Postgres and a real Kafka broker where one can be had'
+	@echo 'make lint   formatter, clippy with warnings denied, documentation, dependency licences'
+	@echo 'make bench  benchmarks, each beside its bound and its rivals in one run (long)'
+
+demo:
+	@bash .ci/setup build postgres
+	@echo 'demo: building the release binary (several minutes the first time)'
+	cargo build --release --locked --quiet
+	./target/release/alertstream demo
+
+test:
+	@bash .ci/test
+
+lint:
+	@bash .ci/lint
+
+bench:
+	@bash .ci/setup build postgres
+	cargo bench --locked --bench queue
+	cargo bench --locked --bench decode
+	cargo bench --locked --bench archive
+	cargo bench --locked --bench kafka

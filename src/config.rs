@@ -1,1 +1,254 @@
-//! (stub)
+//! The configuration: one TOML file. Each module owns the struct of its table; they are put together here.
+//!
+//! Invariants: an unknown key is an error that names the nearest valid one and its line; all problems are reported at
+//! once; a secret is only ever kept as what the file says. Must not know of the command line, nor touch a service.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use chrono::NaiveTime;
+use serde::{Deserialize, Deserializer};
+
+use crate::query::QueryText;
+use crate::secret::Secret;
+use crate::sink::SinkConfig;
+
+mod document;
+
+pub use document::{Problem, nearest};
+
+/// The whole file.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Where the archive is.
+    pub database: DatabaseConfig,
+    /// When a night begins.
+    pub night: NightConfig,
+    /// The named sources.
+    pub source: BTreeMap<String, SourceConfig>,
+    /// Where selected alerts go.
+    pub sink: SinkConfig,
+}
+
+/// `[database]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DatabaseConfig {
+    /// A `postgres://` URL: a literal, `env:NAME` or `file:PATH`.
+    pub url: Option<Secret>,
+}
+
+/// `[night]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NightConfig {
+    /// When a night begins, UTC; 00:00 unless set.
+    #[serde(deserialize_with = "time_of_day")]
+    pub starts_at: NaiveTime,
+}
+
+/// `[source.NAME]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceConfig {
+    /// Which of the tables below is read.
+    pub mode: Mode,
+    /// The consumer group: of the archive, or Kafka's `group.id`.
+    pub group: Option<String>,
+    /// What to read of the archive.
+    #[serde(default)]
+    pub archive: ArchiveConfig,
+    /// Which files to read.
+    #[serde(default)]
+    pub files: FilesConfig,
+}
+
+/// Where a source reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Kafka.
+    Live,
+    /// A consumer group of the archive.
+    Archive,
+    /// Files, folders and tars.
+    Files,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Live => "live",
+            Self::Archive => "archive",
+            Self::Files => "files",
+        })
+    }
+}
+
+/// `[source.NAME.archive]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ArchiveConfig {
+    /// The query that the group is bound to; without it an existing group is joined.
+    pub query: Option<QueryText>,
+    /// Alerts in a block, when this run creates the group.
+    pub block_size: Option<u32>,
+}
+
+/// `[source.NAME.files]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FilesConfig {
+    /// Files, folders, `.tar`, `.tar.gz`.
+    pub paths: Vec<PathBuf>,
+}
+
+/// Why a configuration was refused: everything that is wrong with it.
+#[derive(Debug)]
+pub struct ConfigError {
+    path: PathBuf,
+    problems: Vec<Problem>,
+}
+
+impl Config {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or anything in it is wrong: all problems at once.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|cause| ConfigError {
+            path: path.to_owned(),
+            problems: vec![Problem {
+                line: None,
+                message: format!("cannot be read: {cause}; give a readable file"),
+            }],
+        })?;
+        Self::parse(&text).map_err(|problems| ConfigError {
+            path: path.to_owned(),
+            problems,
+        })
+    }
+
+    /// Reads and checks the text of a file.
+    ///
+    /// # Errors
+    /// Every problem, in the order of their lines.
+    pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
+        let (config, mut problems) = document::read::<Self>(text);
+        if let Some(config) = &config {
+            problems.extend(config.validate().into_iter().map(|(path, message)| {
+                let path: Vec<&str> = path.iter().map(String::as_str).collect();
+                Problem {
+                    line: document::line_of(text, &path),
+                    message,
+                }
+            }));
+        }
+        problems.sort_by_key(|problem| problem.line);
+        match config {
+            Some(config) if problems.is_empty() => Ok(config),
+            _ => Err(problems),
+        }
+    }
+
+    /// Checks what the types cannot: gives each problem with the path of its entry.
+    pub fn validate(&self) -> Vec<(Vec<String>, String)> {
+        let mut found = Found::default();
+        if let Some(url) = self.database.url.as_ref().and_then(Secret::literal)
+            && let Err(message) = check_database_url(url)
+        {
+            found.add(["database", "url"], message);
+        }
+        for (name, source) in &self.source {
+            validate_source(name, source, &mut found);
+        }
+        for message in self.sink.validate() {
+            found.add(["sink"], message);
+        }
+        found.problems
+    }
+}
+
+/// Checks the scheme of a database URL; the message never holds the URL, which may hold a password.
+///
+/// # Errors
+/// The scheme is not Postgres'.
+pub fn check_database_url(url: &str) -> Result<(), String> {
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+    match scheme {
+        Some("postgres" | "postgresql") => Ok(()),
+        Some(other) => Err(format!(
+            "unknown scheme `{other}` in the database URL; it begins with `postgres://`"
+        )),
+        None => Err("the database URL has no scheme; it is written `postgres://USER@HOST/DATABASE`".into()),
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    problems: Vec<(Vec<String>, String)>,
+}
+
+impl Found {
+    fn add<const N: usize>(&mut self, path: [&str; N], message: impl Into<String>) {
+        self.problems
+            .push((path.iter().map(|name| (*name).to_owned()).collect(), message.into()));
+    }
+}
+
+fn validate_source(name: &str, source: &SourceConfig, found: &mut Found) {
+    if name.is_empty() {
+        found.add(["source", name], "a source's name cannot be empty");
+    }
+    if source.group.as_deref() == Some("") {
+        found.add(
+            ["source", name, "group"],
+            "`group` cannot be empty; name the consumer group",
+        );
+    }
+    if source.archive.block_size == Some(0) {
+        found.add(
+            ["source", name, "archive", "block_size"],
+            "`block_size = 0`: a block holds at least one alert",
+        );
+    }
+    if source.mode == Mode::Files && source.files.paths.is_empty() {
+        found.add(
+            ["source", name],
+            format!("source `{name}` reads files; give `paths` in [source.{name}.files]"),
+        );
+    }
+}
+
+fn time_of_day<'de, D: Deserializer<'de>>(from: D) -> Result<NaiveTime, D::Error> {
+    let text = String::deserialize(from)?;
+    NaiveTime::parse_from_str(&text, "%H:%M").map_err(|_| {
+        serde::de::Error::custom(format!(
+            "`starts_at = \"{text}\"` is no time of day; write it as \"12:00\" (UTC)"
+        ))
+    })
+}
+
+impl ConfigError {
+    /// Gives the problems.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "configuration `{}`", self.path.display())?;
+        match self.problems.as_slice() {
+            [one] => write!(f, ": {one}"),
+            many => many.iter().try_for_each(|problem| write!(f, "\n  {problem}")),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests;

@@ -23,6 +23,7 @@ pub mod processor;
 pub mod query;
 pub mod queue;
 pub mod record;
+pub mod secret;
 pub mod simulate;
 pub mod sink;
 pub mod sky;

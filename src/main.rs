@@ -1,3 +1,7 @@
 //! The `alertstream` binary: hands over to the command line.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    alertstream::cli::main()
+}

@@ -1,1 +1,290 @@
-//! (stub)
+//! Where results go: the ndjson sink, and the handler that filters and writes.
+//!
+//! Invariants: a line is written whole, in one write, and flushed before its alert is acknowledged; a start that finds
+//! the file without a final line break writes one first, so a kill leaves at most one torn line, on which no
+//! acknowledged alert depends. Must not know of streams, sources or the pool's inside.
+//!
+//! How it works: one named thread owns the file and does all writing, because a pipe whose reader pauses would
+//! otherwise block the async threads, and with them the heartbeats of held blocks. Handlers hand it finished lines
+//! over a bounded channel and wait for the answer. The thread ends when the last handle is dropped.
+
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::decode::packet::Packet;
+use crate::processor::Context;
+
+/// Lines that may wait for the writing thread; each belongs to a worker, which waits for its answer.
+const WAITING_LINES: usize = 1024;
+
+/// The fields of a line unless `fields` says otherwise.
+pub const DEFAULT_FIELDS: [&str; 12] = [
+    "survey",
+    "object_id",
+    "alert_id",
+    "jd",
+    "ra",
+    "dec",
+    "programid",
+    "band",
+    "magnitude",
+    "source",
+    "position",
+    "attempt",
+];
+
+/// `[sink]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SinkConfig {
+    /// What kind of sink.
+    pub kind: SinkKind,
+    /// The file; `-` is stdout.
+    pub path: String,
+    /// Header fields, or any field of the packet by its path; [`DEFAULT_FIELDS`] when not given.
+    pub fields: Option<Vec<String>>,
+}
+
+/// The kinds of sink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SinkKind {
+    /// One JSON object a line.
+    Ndjson,
+    /// Nothing is written.
+    None,
+}
+
+impl Default for SinkConfig {
+    fn default() -> Self {
+        Self {
+            kind: SinkKind::Ndjson,
+            path: "-".into(),
+            fields: None,
+        }
+    }
+}
+
+impl SinkConfig {
+    /// Whether the sink writes to stdout.
+    pub fn is_stdout(&self) -> bool {
+        self.kind == SinkKind::Ndjson && self.path == "-"
+    }
+
+    /// Gives every problem of the table.
+    pub fn validate(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if self.path.is_empty() {
+            problems.push("`path` cannot be empty; name a file, or `-` for stdout".into());
+        }
+        match &self.fields {
+            Some(fields) if fields.is_empty() => {
+                problems.push("`fields` is an empty list; name fields, or take it out for the usual ones".into());
+            }
+            Some(fields) if fields.iter().any(String::is_empty) => {
+                problems.push("`fields` holds an empty name; name a field".into());
+            }
+            _ => {}
+        }
+        problems
+    }
+}
+
+/// Why a sink cannot be used.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum SinkError {
+    /// The file cannot be opened for appending.
+    #[error("sink `{path}` cannot be written: {cause}")]
+    Open {
+        /// The path.
+        path: String,
+        /// What happened.
+        cause: io::Error,
+    },
+    /// A line could not be written.
+    #[error("sink `{path}`: a line could not be written: {cause}")]
+    Write {
+        /// The path.
+        path: String,
+        /// What happened.
+        cause: io::Error,
+    },
+    /// The reader of the pipe went away.
+    #[error("sink `{path}`: its reader went away")]
+    ReaderGone {
+        /// The path.
+        path: String,
+    },
+}
+
+/// Where selected alerts go; shared by all workers.
+#[derive(Debug)]
+pub enum Sink {
+    /// One JSON object a line.
+    Ndjson(Ndjson),
+    /// Nothing is written.
+    None,
+}
+
+impl Sink {
+    /// Opens the sink.
+    ///
+    /// # Errors
+    /// The file cannot be opened for appending.
+    pub fn open(config: &SinkConfig) -> Result<Self, SinkError> {
+        match config.kind {
+            SinkKind::None => Ok(Self::None),
+            SinkKind::Ndjson => Ndjson::open(config).map(Self::Ndjson),
+        }
+    }
+
+    /// Writes an alert and flushes it.
+    ///
+    /// # Errors
+    /// The line could not be written whole.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, the line may still be written.
+    pub async fn write(&self, alert: &Packet, cx: &Context<'_>) -> Result<(), SinkError> {
+        match self {
+            Self::Ndjson(sink) => sink.append(sink.line(alert, cx)).await,
+            Self::None => Ok(()),
+        }
+    }
+}
+
+/// The ndjson sink.
+#[derive(Debug)]
+pub struct Ndjson {
+    path: String,
+    fields: Vec<String>,
+    lines: mpsc::Sender<Line>,
+}
+
+struct Line {
+    bytes: Vec<u8>,
+    written: oneshot::Sender<io::Result<()>>,
+}
+
+impl Ndjson {
+    fn open(config: &SinkConfig) -> Result<Self, SinkError> {
+        let path = config.path.clone();
+        let fail = |cause| SinkError::Open {
+            path: path.clone(),
+            cause,
+        };
+        let out: Box<dyn Write + Send> = match config.path.as_str() {
+            "-" => Box::new(io::stdout()),
+            file => Box::new(append_to(Path::new(file)).map_err(fail)?),
+        };
+        let (lines, waiting) = mpsc::channel(WAITING_LINES);
+        std::thread::Builder::new()
+            .name("sink".into())
+            .spawn(move || write_lines(out, waiting))
+            .map_err(fail)?;
+        let fields = match &config.fields {
+            Some(fields) => fields.clone(),
+            None => DEFAULT_FIELDS.map(str::to_owned).to_vec(),
+        };
+        Ok(Self { path, fields, lines })
+    }
+
+    fn line(&self, alert: &Packet, cx: &Context<'_>) -> Vec<u8> {
+        let mut line = String::from("{");
+        for name in &self.fields {
+            let comma = if line.len() > 1 { "," } else { "" };
+            let (name, value) = (Value::from(name.as_str()), field(name, alert, cx));
+            // Writing to a String cannot fail.
+            let _ = write!(line, "{comma}{name}:{value}");
+        }
+        line.push_str("}\n");
+        line.into_bytes()
+    }
+
+    async fn append(&self, bytes: Vec<u8>) -> Result<(), SinkError> {
+        let (written, answer) = oneshot::channel();
+        // The thread outlives every handle, so both ends are there unless it panicked.
+        let gone = || io::Error::other("the writing thread ended");
+        let result = match self.lines.send(Line { bytes, written }).await {
+            Ok(()) => answer.await.unwrap_or_else(|_| Err(gone())),
+            Err(_) => Err(gone()),
+        };
+        result.map_err(|cause| match cause.kind() {
+            io::ErrorKind::BrokenPipe => SinkError::ReaderGone {
+                path: self.path.clone(),
+            },
+            _ => SinkError::Write {
+                path: self.path.clone(),
+                cause,
+            },
+        })
+    }
+}
+
+/// Opens a file for appending and ends a torn last line.
+fn append_to(path: &Path) -> io::Result<File> {
+    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+    if file.metadata()?.is_file() && !ends_with_line_break(path)? {
+        file.write_all(b"\n")?;
+    }
+    Ok(file)
+}
+
+fn ends_with_line_break(path: &Path) -> io::Result<bool> {
+    let mut file = File::open(path)?;
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(true);
+    }
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    Ok(last == *b"\n")
+}
+
+/// After a failed write the line may be torn: the next one starts on a line of its own.
+fn write_lines(mut out: Box<dyn Write + Send>, mut lines: mpsc::Receiver<Line>) {
+    let mut torn = false;
+    while let Some(Line { mut bytes, written }) = lines.blocking_recv() {
+        if torn {
+            bytes.insert(0, b'\n');
+        }
+        let result = out.write_all(&bytes).and_then(|()| out.flush());
+        torn = result.is_err();
+        // The worker may have given up waiting; its alert is then not acknowledged.
+        let _ = written.send(result);
+    }
+}
+
+/// What a name means in a line: a field of the delivery, of the header, or of the packet by its path.
+fn field(name: &str, alert: &Packet, cx: &Context<'_>) -> Value {
+    let header = alert.header();
+    match name {
+        "survey" => header.survey.clone().into(),
+        "schema_version" => header.schema_version.clone().into(),
+        "object_id" => header.object_id.clone().into(),
+        "alert_id" => header.alert_id.into(),
+        "jd" => header.jd.into(),
+        "ra" => header.ra.into(),
+        "dec" => header.dec.into(),
+        "programid" => header.programid.into(),
+        "band" => header.band.clone().into(),
+        "magnitude" => header.magnitude.into(),
+        "rb" => header.rb.into(),
+        "drb" => header.drb.into(),
+        "ndethist" => header.ndethist.into(),
+        "source" => cx.source.as_str().into(),
+        "position" => cx.position.to_string().into(),
+        "attempt" => cx.attempt.into(),
+        path => alert.json(path).unwrap_or(Value::Null),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! Reading a TOML document so that every problem is found at once, each with its line.
+//!
+//! How it works: serde stops at the first error, so the entry at fault is taken out of the parsed document and it is
+//! read again, until nothing is wrong. Each round removes an entry, which bounds the rounds. Must not know what the
+//! document means.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::DeserializeOwned;
+use toml::de::{DeTable, DeValue, Deserializer};
+
+/// One thing that is wrong with the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Its line, from 1; `None` when something is missing.
+    pub line: Option<usize>,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+/// Reads a document; with problems the value is what the rest of it says, if that can be read at all.
+pub(super) fn read<T: DeserializeOwned>(text: &str) -> (Option<T>, Vec<Problem>) {
+    let (mut root, syntax) = DeTable::parse_recoverable(text);
+    let mut problems: Vec<Problem> = syntax.iter().map(|error| problem(text, error)).collect();
+    if !problems.is_empty() {
+        return (None, problems);
+    }
+    let mut removed: Vec<String> = Vec::new();
+    loop {
+        let error = match T::deserialize(Deserializer::from(root.clone())) {
+            Ok(value) => return (Some(value), problems),
+            Err(error) => error,
+        };
+        // A wrong entry that was taken out is then missing, which is no problem of its own.
+        if !removed
+            .iter()
+            .any(|name| error.message() == format!("missing field `{name}`"))
+        {
+            problems.push(problem(text, &error));
+        }
+        match error.span().and_then(|span| remove(root.get_mut(), &span)) {
+            Some(name) => removed.push(name),
+            None => return (None, problems),
+        }
+    }
+}
+
+/// Finds the line (from 1) of the entry at a dotted path, or of the nearest table above it.
+pub(super) fn line_of(text: &str, path: &[&str]) -> Option<usize> {
+    let root = DeTable::parse(text).ok()?;
+    let mut table = root.get_ref();
+    let mut found = None;
+    for name in path {
+        let Some((key, value)) = table.get_key_value(*name) else {
+            break;
+        };
+        found = Some(line_at(text, key.span().start));
+        let Some(below) = value.get_ref().as_table() else { break };
+        table = below;
+    }
+    found
+}
+
+fn problem(text: &str, error: &toml::de::Error) -> Problem {
+    let message = improve(error.message());
+    Problem {
+        line: error.span().map(|span| line_at(text, span.start)),
+        message,
+    }
+}
+
+/// Makes of serde's list of what was expected the one name that was probably meant.
+fn improve(message: &str) -> String {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let kind = ["unknown field", "unknown variant"]
+        .into_iter()
+        .find(|kind| message.starts_with(kind));
+    let (Some(kind), Some(wrong)) = (kind, quoted.next()) else {
+        return message.trim_end().replace('\n', ", ");
+    };
+    let what = if kind == "unknown field" { "key" } else { "value" };
+    let valid: Vec<&str> = quoted.collect();
+    match nearest(wrong, valid.iter().copied()) {
+        Some(name) => format!("unknown {what} `{wrong}`; did you mean `{name}`?"),
+        None if valid.is_empty() => format!("unknown {what} `{wrong}`; take it out"),
+        None => format!("unknown {what} `{wrong}`; it is one of `{}`", valid.join("`, `")),
+    }
+}
+
+/// Finds the candidate that was probably meant by `wrong`.
+pub fn nearest<'a>(wrong: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .map(|name| (strsim::jaro_winkler(wrong, name), name))
+        .filter(|(similarity, _)| *similarity > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+fn line_at(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
+}
+
+/// Removes the innermost entry that covers `span`; gives its name.
+fn remove(table: &mut DeTable<'_>, span: &Range<usize>) -> Option<String> {
+    let mut covering = None;
+    for (key, value) in table.iter_mut() {
+        if let Some(name) = remove_below(value.get_mut(), span) {
+            return Some(name);
+        }
+        if covers(&key.span(), span) || covers(&value.span(), span) {
+            covering = Some(key.get_ref().to_string());
+        }
+    }
+    covering.inspect(|name| drop(table.remove(name.as_str())))
+}
+
+fn remove_below(value: &mut DeValue<'_>, span: &Range<usize>) -> Option<String> {
+    match value {
+        DeValue::Table(table) => remove(table, span),
+        DeValue::Array(items) => items.iter_mut().find_map(|item| remove_below(item.get_mut(), span)),
+        _ => None,
+    }
+}
+
+fn covers(outer: &Range<usize>, inner: &Range<usize>) -> bool {
+    outer.start <= inner.start && inner.end <= outer.end
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    struct Outer {
+        workers: u32,
+        inner: BTreeMap<String, Inner>,
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    struct Inner {
+        block_size: u32,
+    }
+
+    #[test]
+    fn every_problem_is_found_with_its_line() {
+        let text =
+            "workrs = 1\nworkers = \"x\"\n[inner.a]\nblok_size = 3\nblock_size = 9\n[inner.b]\nblock_size = -1\n";
+        let (value, mut problems) = read::<Outer>(text);
+        problems.sort_by_key(|problem| problem.line);
+        let lines: Vec<_> = problems.iter().map(|problem| problem.line).collect();
+        assert_eq!(lines, [Some(1), Some(2), Some(4), Some(7)], "{problems:?}");
+        assert_eq!(problems[0].message, "unknown key `workrs`; did you mean `workers`?");
+        assert_eq!(
+            problems[2].message,
+            "unknown key `blok_size`; did you mean `block_size`?"
+        );
+        assert_eq!(value.unwrap().inner["a"].block_size, 9);
+    }
+
+    #[test]
+    fn a_syntax_error_has_its_line() {
+        let (value, problems) = read::<Outer>("workers = 1\nworkers 2\n");
+        assert!(value.is_none());
+        assert_eq!(problems[0].line, Some(2));
+    }
+
+    #[test]
+    fn the_line_of_a_path_is_that_of_the_nearest_entry() {
+        let text = "workers = 1\n\n[inner.a]\nblock_size = 3\n";
+        assert_eq!(line_of(text, &["inner", "a", "block_size"]), Some(4));
+        assert_eq!(line_of(text, &["inner", "a", "absent"]), Some(3));
+        assert_eq!(line_of(text, &["absent"]), None);
+    }
+}

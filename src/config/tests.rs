@@ -1,0 +1,69 @@
+//! What a configuration file may say.
+
+use super::*;
+
+const WHOLE: &str = r#"
+[database]
+url = "env:DATABASE_URL"
+[night]
+starts_at = "12:00"
+[source.ztf]
+mode = "archive"
+group = "tde-search"
+[source.ztf.archive]
+block_size = 500
+[source.ztf.files]
+paths = ["alerts/"]
+[sink]
+kind = "ndjson"
+path = "-"
+fields = ["object_id", "alert_id", "jd", "ra", "dec", "magnitude"]
+"#;
+
+#[test]
+fn the_whole_file_is_read() {
+    let config = Config::parse(WHOLE).unwrap();
+    let ztf = &config.source["ztf"];
+    assert_eq!(
+        (ztf.mode, ztf.group.as_deref(), ztf.archive.block_size),
+        (Mode::Archive, Some("tde-search"), Some(500))
+    );
+    assert_eq!(config.night.starts_at.to_string(), "12:00:00");
+    assert_eq!(config.sink.fields.unwrap().len(), 6);
+}
+
+#[test]
+fn an_empty_file_means_the_defaults() {
+    let config = Config::parse("").unwrap();
+    assert!(config.source.is_empty() && config.sink.is_stdout());
+}
+
+#[test]
+fn every_problem_is_reported_at_once_in_the_order_of_the_lines() {
+    let text = "[databse]\n[night]\nstarts_at = \"25:00\"\n[source.a]\nmode = \"archve\"\n[source.b]\nmode = \"files\"\n\
+                [source.b.archive]\nblock_size = 0\n[sink]\npath = \"\"\nfields = []\n";
+    let problems = Config::parse(text).unwrap_err();
+    let said: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), 7, "{said:#?}");
+    assert_eq!(said[0], "line 1: unknown key `databse`; did you mean `database`?");
+    assert!(
+        said[1].starts_with("line 3: `starts_at = \"25:00\"` is no time of day"),
+        "{said:#?}"
+    );
+    assert!(
+        said[2].starts_with("line 5: unknown value `archve`; did you mean `archive`?"),
+        "{said:#?}"
+    );
+    assert!(said[3].contains("source `b` reads files"), "{said:#?}");
+    assert!(said[4].starts_with("line 9: `block_size = 0`"), "{said:#?}");
+}
+
+#[test]
+fn a_password_is_never_shown() {
+    let text = "[database]\nurl = \"mysql://user:hunter2@host/db\"\n";
+    let problems = Config::parse(text).unwrap_err();
+    assert!(problems[0].to_string().starts_with("line 2: unknown scheme `mysql`"));
+    assert!(!format!("{problems:?}").contains("hunter2"));
+    let fine = Config::parse("[database]\nurl = \"postgres://user:hunter2@host/db\"\n").unwrap();
+    assert!(!format!("{fine:?}").contains("hunter2"));
+}

@@ -1,5 +1,230 @@
-//! The archive handle: the pool, the migrations, reading packets back.
+//! The archive handle: connecting, the session's settings, and what every part of the archive shares.
+//!
+//! How it works: a packet is stored as container header (once for all packets that share it) and body; [`ingest`] takes
+//! it apart, [`read`] puts it together again, byte for byte. Queries become SQL in [`sql`] and nowhere else.
+//!
+//! Invariants: no statement runs in a future that a caller can drop (see [`to_completion`]); every session has bounded
+//! waits, so that no lost peer holds a lock for long. Must not know of streams, queues or handlers (but `ingest`, which
+//! is one).
 
+pub mod error;
 pub mod groups;
 pub mod ingest;
+mod migrate;
 pub mod sql;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{ConnectOptions, Connection, PgConnection, PgPool};
+
+pub use error::ArchiveError;
+
+/// How long the first connection may take.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// Every session's settings: a peer that is gone is noticed, and nothing waits without a bound.
+const SESSION: [(&str, &str); 6] = [
+    ("tcp_keepalives_idle", "10"),
+    ("tcp_keepalives_interval", "5"),
+    ("tcp_keepalives_count", "3"),
+    ("tcp_user_timeout", "20s"),
+    ("idle_in_transaction_session_timeout", "10s"),
+    ("statement_timeout", "60s"),
+];
+
+/// How to connect.
+#[derive(Clone, Debug)]
+pub struct ArchiveOptions {
+    /// The most connections of the handle's own pool.
+    pub connections: u32,
+    /// The name that the server shows for our sessions.
+    pub application: String,
+}
+
+impl Default for ArchiveOptions {
+    fn default() -> Self {
+        Self {
+            connections: 4,
+            application: "alertstream".into(),
+        }
+    }
+}
+
+/// A handle on the archive; cheap to clone.
+#[derive(Clone)]
+pub struct Archive {
+    pool: PgPool,
+    connect: Arc<PgConnectOptions>,
+
+    place: Arc<str>,
+}
+
+impl Archive {
+    /// Connects, without looking at the tables: see [`Archive::check_migrated`].
+    ///
+    /// # Errors
+    /// [`ArchiveError`]: `Url` before anything was touched, then `Unreachable`, `Refused`, `TooOld`.
+    ///
+    /// # Cancel safety
+    /// Nothing was changed.
+    pub async fn connect(url: &str, options: &ArchiveOptions) -> Result<Self, ArchiveError> {
+        let connect = connect_options(url, &options.application)?;
+        let place: Arc<str> = place_of(&connect).into();
+        // Not by the pool, which would try again for a long time where nobody listens.
+        let first = tokio::time::timeout(CONNECT_WITHIN, PgConnection::connect_with(&connect)).await;
+        let first = match first {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(cause)) => return Err(connect_error(&place, cause)),
+            Err(_) => {
+                return Err(connect_error(
+                    &place,
+                    std::io::Error::from(std::io::ErrorKind::TimedOut).into(),
+                ));
+            }
+        };
+        check_version(&place, &first)?;
+        drop(first.close().await);
+        let connect = Arc::new(connect);
+        let pool = pool_of(&connect, options.connections);
+        Ok(Self { pool, connect, place })
+    }
+
+    /// Checks a database URL without touching the server.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Url`].
+    pub fn check_url(url: &str) -> Result<(), ArchiveError> {
+        connect_options(url, "alertstream").map(drop)
+    }
+
+    /// Gives the handle's own pool. Statements on it must not run in a future that may be dropped.
+    pub fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// Makes another pool on the same database, of at most `connections`, that connects when first used.
+    pub fn private_pool(&self, connections: u32) -> PgPool {
+        pool_of(&self.connect, connections)
+    }
+
+    /// Opens one connection that no pool recycles, with the session settings of all.
+    ///
+    /// # Errors
+    /// As [`Archive::connect`].
+    pub async fn dedicated_connection(&self) -> Result<PgConnection, ArchiveError> {
+        PgConnection::connect_with(&self.connect)
+            .await
+            .map_err(|cause| connect_error(&self.place, cause))
+    }
+
+    /// Names host, port and database for a person, without user and password.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+}
+
+/// Runs database work to its end even when the caller's future is dropped: a statement dropped half-way can leave its
+/// connection inside a transaction (`Pool::begin` of sqlx 0.9.0 is not cancel-safe on Postgres).
+///
+/// # Errors
+/// What the work returned.
+///
+/// # Cancel safety
+/// The work goes on.
+pub async fn to_completion<T: Send + 'static>(
+    work: impl Future<Output = Result<T, ArchiveError>> + Send + 'static,
+) -> Result<T, ArchiveError> {
+    match tokio::spawn(work).await {
+        Ok(result) => result,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // The runtime is shutting down.
+        Err(_) => Err(ArchiveError::Database(sqlx::Error::WorkerCrashed)),
+    }
+}
+
+fn connect_options(url: &str, application: &str) -> Result<PgConnectOptions, ArchiveError> {
+    let refused = |why: &str| ArchiveError::Url { why: why.to_owned() };
+    match url.split_once("://") {
+        Some(("postgres" | "postgresql", _)) => {}
+        Some((scheme, _)) => return Err(refused(&format!("its scheme is `{scheme}`, not `postgres`"))),
+        None => return Err(refused("it has no scheme")),
+    }
+    // The parser's own message could repeat a part of the password.
+    let parsed: PgConnectOptions = url
+        .parse()
+        .map_err(|_| refused("host, port, database or a parameter is malformed"))?;
+    Ok(parsed
+        .application_name(application)
+        .options(SESSION)
+        .disable_statement_logging())
+}
+
+fn pool_of(connect: &PgConnectOptions, connections: u32) -> PgPool {
+    PgPoolOptions::new()
+        .max_connections(connections)
+        .connect_lazy_with(connect.clone())
+}
+
+fn place_of(options: &PgConnectOptions) -> String {
+    let database = options.get_database().unwrap_or(options.get_username());
+    match options.get_socket() {
+        Some(folder) => format!("{}/{database}", folder.display()),
+        None => format!("{}:{}/{database}", options.get_host(), options.get_port()),
+    }
+}
+
+fn connect_error(place: &str, cause: sqlx::Error) -> ArchiveError {
+    let place = place.to_owned();
+    match &cause {
+        // 28 authorization, 3D no such database; the rest (starting up, too many clients) may pass.
+        sqlx::Error::Database(e)
+            if e.code()
+                .is_some_and(|code| code.starts_with("28") || code.starts_with("3D")) =>
+        {
+            ArchiveError::Refused { place, cause }
+        }
+        _ => ArchiveError::Unreachable { place, cause },
+    }
+}
+
+fn check_version(place: &str, connection: &PgConnection) -> Result<(), ArchiveError> {
+    match connection.server_version_num() {
+        Some(version) if version < 140_000 => Err(ArchiveError::TooOld {
+            place: place.to_owned(),
+            found: (version / 10_000).to_string(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_refused_before_anything_is_touched_and_never_repeated() {
+        for url in [
+            "mysql://u:secret@h/d",
+            "u:secret@h",
+            "postgres://u:secret@h:99999/d",
+            "",
+        ] {
+            let error = Archive::check_url(url).unwrap_err();
+            assert!(error.is_usage());
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+        Archive::check_url("postgres://u:secret@h:5432/d?sslmode=disable").unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_unreachable_server_is_named_without_the_password() {
+        let url = "postgres://u:secret@localhost/d?host=/nonexistent";
+        let error = Archive::connect(url, &ArchiveOptions::default()).await.err().unwrap();
+        let text = error.to_string();
+        assert!(
+            text.contains("/nonexistent/d") && text.contains("--database-url") && !text.contains("secret"),
+            "{text}"
+        );
+    }
+}

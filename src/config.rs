@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use chrono::NaiveTime;
 use serde::{Deserialize, Deserializer};
 
+use crate::archive::Archive;
 use crate::query::QueryText;
 use crate::secret::Secret;
 use crate::sink::SinkConfig;
@@ -157,9 +158,9 @@ impl Config {
     pub fn validate(&self) -> Vec<(Vec<String>, String)> {
         let mut found = Found::default();
         if let Some(url) = self.database.url.as_ref().and_then(Secret::literal)
-            && let Err(message) = check_database_url(url)
+            && let Err(error) = Archive::check_url(url)
         {
-            found.add(["database", "url"], message);
+            found.add(["database", "url"], error.to_string());
         }
         for (name, source) in &self.source {
             validate_source(name, source, &mut found);
@@ -168,21 +169,6 @@ impl Config {
             found.add(["sink"], message);
         }
         found.problems
-    }
-}
-
-/// Checks the scheme of a database URL; the message never holds the URL, which may hold a password.
-///
-/// # Errors
-/// The scheme is not Postgres'.
-pub fn check_database_url(url: &str) -> Result<(), String> {
-    let scheme = url.split_once("://").map(|(scheme, _)| scheme);
-    match scheme {
-        Some("postgres" | "postgresql") => Ok(()),
-        Some(other) => Err(format!(
-            "unknown scheme `{other}` in the database URL; it begins with `postgres://`"
-        )),
-        None => Err("the database URL has no scheme; it is written `postgres://USER@HOST/DATABASE`".into()),
     }
 }
 

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::decode::packet::Packet;
-use crate::processor::Context;
+use crate::record::{Position, SourceId};
 
 /// Lines that may wait for the writing thread; each belongs to a worker, which waits for its answer.
 const WAITING_LINES: usize = 1024;
@@ -124,6 +124,17 @@ pub enum SinkError {
     },
 }
 
+/// Where the alert of a line came from.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The source's name.
+    pub source: &'a SourceId,
+    /// Where the alert stands.
+    pub position: &'a Position,
+    /// The delivery's number in its epoch, from 1.
+    pub attempt: u32,
+}
+
 /// Where selected alerts go; shared by all workers.
 #[derive(Debug)]
 pub enum Sink {
@@ -152,9 +163,9 @@ impl Sink {
     ///
     /// # Cancel safety
     /// Dropped half-way, the line may still be written.
-    pub async fn write(&self, alert: &Packet, cx: &Context<'_>) -> Result<(), SinkError> {
+    pub async fn write(&self, alert: &Packet, place: &Place<'_>) -> Result<(), SinkError> {
         match self {
-            Self::Ndjson(sink) => sink.append(sink.line(alert, cx)).await,
+            Self::Ndjson(sink) => sink.append(sink.line(alert, place)).await,
             Self::None => Ok(()),
         }
     }
@@ -196,11 +207,11 @@ impl Ndjson {
         Ok(Self { path, fields, lines })
     }
 
-    fn line(&self, alert: &Packet, cx: &Context<'_>) -> Vec<u8> {
+    fn line(&self, alert: &Packet, place: &Place<'_>) -> Vec<u8> {
         let mut line = String::from("{");
         for name in &self.fields {
             let comma = if line.len() > 1 { "," } else { "" };
-            let (name, value) = (Value::from(name.as_str()), field(name, alert, cx));
+            let (name, value) = (Value::from(name.as_str()), field(name, alert, place));
             // Writing to a String cannot fail.
             let _ = write!(line, "{comma}{name}:{value}");
         }
@@ -263,7 +274,7 @@ fn write_lines(mut out: Box<dyn Write + Send>, mut lines: mpsc::Receiver<Line>) 
 }
 
 /// What a name means in a line: a field of the delivery, of the header, or of the packet by its path.
-fn field(name: &str, alert: &Packet, cx: &Context<'_>) -> Value {
+fn field(name: &str, alert: &Packet, place: &Place<'_>) -> Value {
     let header = alert.header();
     match name {
         "survey" => header.survey.clone().into(),
@@ -279,9 +290,9 @@ fn field(name: &str, alert: &Packet, cx: &Context<'_>) -> Value {
         "rb" => header.rb.into(),
         "drb" => header.drb.into(),
         "ndethist" => header.ndethist.into(),
-        "source" => cx.source.as_str().into(),
-        "position" => cx.position.to_string().into(),
-        "attempt" => cx.attempt.into(),
+        "source" => place.source.as_str().into(),
+        "position" => place.position.to_string().into(),
+        "attempt" => place.attempt.into(),
         path => alert.json(path).unwrap_or(Value::Null),
     }
 }

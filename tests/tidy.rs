@@ -14,6 +14,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("queue/core", 0),
     ("decode/framing", 0),
     ("error", 1),
+    ("secret", 1),
     ("telemetry", 1),
     ("queue", 1),
     ("ack", 2),

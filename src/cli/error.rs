@@ -7,6 +7,8 @@ use std::fmt::Display;
 
 use serde::Serialize;
 
+use crate::archive::ArchiveError;
+
 /// The program's exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -118,6 +120,19 @@ impl CliError {
         match serde_json::to_string(&Line { error: body }) {
             Ok(line) => line + "\n",
             Err(_) => String::from("{\"error\":{\"class\":\"internal\",\"message\":\"unprintable\",\"hint\":null}}\n"),
+        }
+    }
+}
+
+impl From<ArchiveError> for CliError {
+    fn from(error: ArchiveError) -> Self {
+        match &error {
+            usage if usage.is_usage() => Self::refused("usage", usage),
+            ArchiveError::Unreachable { .. } => Self::failed("unreachable", error),
+            ArchiveError::NotMigrated { .. } | ArchiveError::RestoredElsewhere { .. } => {
+                Self::failed("not_migrated", error).hint("run `alertstream migrate`")
+            }
+            _ => Self::failed("database", error),
         }
     }
 }

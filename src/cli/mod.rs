@@ -10,14 +10,16 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::config::{Config, check_database_url};
+use crate::archive::{Archive, ArchiveOptions};
+use crate::config::Config;
 use crate::secret::Secret;
 
 pub mod embedded;
 pub mod error;
 mod logging;
+mod migrate;
 mod output;
-mod query_args;
+
 
 use error::{CliError, CliResult, Exit};
 use output::Format;
@@ -86,7 +88,9 @@ enum LogFormat {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {}
+enum Command {
+    Migrate(migrate::MigrateArgs),
+}
 
 /// What every command gets: the global options and the checked configuration file.
 struct Call {
@@ -127,8 +131,15 @@ impl Call {
             }
         };
         let url = url.reveal().map_err(|e| CliError::refused("config", e))?;
-        check_database_url(&url).map_err(|message| CliError::refused("usage", message))?;
+        Archive::check_url(&url)?;
         Ok(url)
+    }
+
+    /// Connects to the archive and checks its tables.
+    async fn archive(&self) -> CliResult<Archive> {
+        let archive = Archive::connect(&self.database_url()?, &ArchiveOptions::default()).await?;
+        archive.check_migrated().await?;
+        Ok(archive)
     }
 }
 
@@ -164,7 +175,9 @@ fn run(args: &[OsString]) -> CliResult {
 }
 
 async fn dispatch(command: Command, call: &Call) -> CliResult {
-    match command {}
+    match command {
+        Command::Migrate(_) => migrate::run(call).await,
+    }
 }
 
 /// Prints help and version; makes one message and one hint of everything else.

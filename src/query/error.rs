@@ -1,0 +1,85 @@
+//! Why a query was refused: one enum, each error naming the flag, the value and what to do.
+
+use std::path::PathBuf;
+
+/// A refused query. Nothing was touched: on the command line this is exit code 2.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    /// A value that its flag does not take.
+    #[error("`--{flag}` does not take `{value}`: {why}")]
+    Value {
+        /// The flag's name, without dashes.
+        flag: &'static str,
+        /// The value as it was written.
+        value: String,
+        /// What is wrong and what to write instead.
+        why: String,
+    },
+    /// A list or region without anything in it.
+    #[error("`--{flag}` is empty: name at least one, or leave the flag out")]
+    Empty {
+        /// The flag's name, without dashes.
+        flag: &'static str,
+    },
+    /// Two flags that have nothing in common.
+    #[error("`--{flag}` has nothing in common with the flags beside it: no alert can match; widen or drop one")]
+    Disjoint {
+        /// The flag whose value left nothing.
+        flag: &'static str,
+    },
+    /// A name that is no flag of a query.
+    #[error("`{key}` is no part of a query: {}", nearest(key))]
+    UnknownKey {
+        /// The name as it was written.
+        key: String,
+    },
+    /// No flag at all.
+    #[error("no query was given: say which alerts (e.g. `--night 2018-08-19`), or `--all` for every alert")]
+    Missing,
+    /// `--all` beside other flags.
+    #[error("`--all` stands alone, but `--{beside}` is beside it: drop one of the two")]
+    AllBesideOthers {
+        /// Another flag that was given.
+        beside: &'static str,
+    },
+    /// A file named by `--moc` or `--candid @FILE` that cannot be read or is not what it should be.
+    #[error("`--{flag}`: file `{}`: {why}", path.display())]
+    File {
+        /// The flag's name, without dashes.
+        flag: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong and what to do.
+        why: String,
+    },
+}
+
+impl QueryError {
+    /// Makes the error of a value that its flag does not take.
+    pub(crate) fn value(flag: &'static str, value: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Value {
+            flag,
+            value: shortened(value.into()),
+            why: why.into(),
+        }
+    }
+}
+
+/// Keeps a message readable when the value is a long list.
+fn shortened(value: String) -> String {
+    match value.char_indices().nth(200) {
+        Some((cut, _)) => format!("{}..", value.get(..cut).unwrap_or_default()),
+        None => value,
+    }
+}
+
+fn nearest(key: &str) -> String {
+    let close = super::text::KEYS
+        .iter()
+        .map(|known| (strsim::jaro_winkler(key, known), known));
+    match close.max_by(|a, b| a.0.total_cmp(&b.0)) {
+        Some((likeness, known)) if likeness > 0.7 => format!("the nearest valid name is `{known}`"),
+        _ => format!("valid names are {}", super::text::KEYS.join(", ")),
+    }
+}

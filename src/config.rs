@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use chrono::NaiveTime;
 use serde::{Deserialize, Deserializer};
 
 use crate::archive::Archive;
-use crate::query::QueryText;
+use crate::query::{NightStart, QueryText};
 use crate::secret::Secret;
 use crate::sink::SinkConfig;
 
@@ -47,7 +46,7 @@ pub struct DatabaseConfig {
 pub struct NightConfig {
     /// When a night begins, UTC; 00:00 unless set.
     #[serde(deserialize_with = "time_of_day")]
-    pub starts_at: NaiveTime,
+    pub starts_at: NightStart,
 }
 
 /// `[source.NAME]`.
@@ -208,9 +207,9 @@ fn validate_source(name: &str, source: &SourceConfig, found: &mut Found) {
     }
 }
 
-fn time_of_day<'de, D: Deserializer<'de>>(from: D) -> Result<NaiveTime, D::Error> {
+fn time_of_day<'de, D: Deserializer<'de>>(from: D) -> Result<NightStart, D::Error> {
     let text = String::deserialize(from)?;
-    NaiveTime::parse_from_str(&text, "%H:%M").map_err(|_| {
+    NightStart::parse(&text).map_err(|_| {
         serde::de::Error::custom(format!(
             "`starts_at = \"{text}\"` is no time of day; write it as \"12:00\" (UTC)"
         ))

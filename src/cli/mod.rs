@@ -19,7 +19,8 @@ pub mod error;
 mod logging;
 mod migrate;
 mod output;
-
+mod query_args;
+mod run;
 
 use error::{CliError, CliResult, Exit};
 use output::Format;

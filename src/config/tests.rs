@@ -11,6 +11,7 @@ starts_at = "12:00"
 mode = "archive"
 group = "tde-search"
 [source.ztf.archive]
+query = { night = "2018-08-19", programid = [1], where = "magnitude < 20.0" }
 block_size = 500
 [source.ztf.files]
 paths = ["alerts/"]
@@ -28,7 +29,7 @@ fn the_whole_file_is_read() {
         (ztf.mode, ztf.group.as_deref(), ztf.archive.block_size),
         (Mode::Archive, Some("tde-search"), Some(500))
     );
-    assert_eq!(config.night.starts_at.to_string(), "12:00:00");
+    assert_eq!(config.night.starts_at, NightStart::parse("12:00").unwrap());
     assert_eq!(config.sink.fields.unwrap().len(), 6);
 }
 

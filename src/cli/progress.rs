@@ -1,0 +1,61 @@
+//! Progress on a terminal; nothing where nobody watches.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::output;
+
+/// How often a bar is drawn again when nothing happens, so that its rate stays true.
+const REDRAW: Duration = Duration::from_millis(250);
+
+/// One progress bar on stderr; gone when dropped.
+pub(super) struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Counts without a known end.
+    pub(super) fn counting(what: &'static str, unit: &str) -> Self {
+        Self::new(None, what, &format!("{{spinner}} {{msg}}: {{human_pos}} {unit}, {{per_sec}}, {{elapsed}}"))
+    }
+
+    /// Counts towards an end.
+    pub(super) fn towards(total: u64, what: &'static str, unit: &str) -> Self {
+        let line = format!("{{msg}}: [{{bar:30}}] {{human_pos}}/{{human_len}} {unit}, {{per_sec}}, {{eta}} left");
+        Self::new(Some(total), what, &line)
+    }
+
+    fn new(total: Option<u64>, what: &'static str, line: &str) -> Self {
+        let target = if output::is_watched() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(total, target).with_message(what);
+        if let Ok(style) = ProgressStyle::with_template(line) {
+            bar.set_style(style);
+        }
+        if output::is_watched() {
+            bar.enable_steady_tick(REDRAW);
+        }
+        Self { bar }
+    }
+
+    /// Says that `count` more are done.
+    pub(super) fn advance(&self, count: u64) {
+        self.bar.inc(count);
+    }
+
+    /// Says that `count` are done.
+    pub(super) fn set(&self, count: u64) {
+        self.bar.set_position(count);
+    }
+
+    /// Writes a line above the bar.
+    pub(super) fn say(&self, line: impl std::fmt::Display) {
+        self.bar.suspend(|| output::say(line));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

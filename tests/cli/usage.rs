@@ -1,0 +1,93 @@
+//! What is refused before any service is touched (exit 2), and how errors look.
+
+use std::io::Write;
+
+use crate::support::{Said, command, finish, run};
+
+/// A database that nobody listens on: whoever touches it exits with 1, not with 2.
+const NOBODY: &str = "postgres://nobody@127.0.0.1:1/nothing";
+
+#[track_caller]
+fn refused(args: &[&str]) -> Said {
+    let args: Vec<&str> = args
+        .iter()
+        .copied()
+        .chain(["--json", "--database-url", NOBODY])
+        .collect();
+    let said = run(&args).exits(2);
+    assert!(said.stdout.is_empty(), "{said:#?}");
+    said
+}
+
+#[track_caller]
+fn refused_naming(args: &[&str], value: &str) {
+    let error = refused(args).error();
+    let text = error["message"].as_str().unwrap();
+    assert!(text.contains(value), "`{value}` is not named in: {text}");
+}
+
+#[test]
+fn help_mentions_every_command_and_the_exit_codes() {
+    let said = run(["--help"]).exits(0);
+    for word in [
+        "migrate",
+        "--config",
+        "--database-url",
+        "--json",
+        "--log-format",
+        "130 second signal",
+    ] {
+        assert!(said.stdout.contains(word), "{word}: {}", said.stdout);
+    }
+}
+
+#[test]
+fn an_unknown_flag_is_a_json_error_under_json() {
+    let error = refused(&["migrate", "--bogus"]).error();
+    assert_eq!(error["class"], "usage");
+    assert!(error["message"].as_str().unwrap().contains("--bogus"));
+}
+
+#[test]
+fn no_command_is_refused() {
+    assert!(run::<&str>([]).exits(2).stderr.contains("Usage: alertstream"));
+}
+
+#[test]
+fn a_url_of_another_scheme_is_refused_without_showing_the_password() {
+    let said = run(["migrate", "--database-url", "mysql://user:hunter2@host/db"]).exits(2);
+    assert!(
+        said.stderr.contains("`mysql`") && !said.stderr.contains("hunter2"),
+        "{}",
+        said.stderr
+    );
+}
+
+#[test]
+fn a_database_that_is_not_named_is_refused() {
+    assert!(run(["migrate"]).exits(2).stderr.contains("--database-url"));
+}
+
+#[test]
+fn a_database_that_nobody_listens_on_is_a_failure() {
+    let said = run(["migrate", "--json", "--database-url", NOBODY]).exits(1);
+    assert_eq!(said.error()["class"], "unreachable");
+}
+
+#[test]
+fn every_problem_of_a_configuration_is_told_at_once_with_its_line() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    writeln!(file, "[databse]\n[night]\nstarts_at = \"99\"\n[sink]\nkind = \"ndjsn\"").unwrap();
+    let said = finish(
+        command()
+            .args(["migrate", "--config"])
+            .arg(file.path())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap(),
+    )
+    .exits(2);
+    for word in ["line 1: ", "`database`", "line 3: ", "line 5: ", "`ndjson`"] {
+        assert!(said.stderr.contains(word), "{word}: {}", said.stderr);
+    }
+}

@@ -4,6 +4,7 @@
 //! waits and never touches a service. Must not know which source or lane type it serves.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 /// Why an alert will never be done: the reason class and a sentence.
@@ -15,6 +16,23 @@ pub struct Rejection {
     pub message: String,
     /// Handler calls (tries) made before giving up; 0 when no handler saw it.
     pub tries: u32,
+}
+
+impl Rejection {
+    /// Makes a rejection that no handler call led to.
+    pub fn new(reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            message: message.into(),
+            tries: 0,
+        }
+    }
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.reason, self.message)
+    }
 }
 
 /// What became of a delivery.
@@ -31,6 +49,8 @@ pub enum Settlement {
 /// The way back to a source's intake; all that a token knows.
 pub trait Settle: Send + Sync {
     /// Records the settlement of the delivery `key` (the intake's own number of it).
+    ///
+    /// It is called from any thread, also from a `Drop`: it must neither wait nor panic.
     fn settle(&self, key: u64, what: Settlement);
 }
 
@@ -63,5 +83,55 @@ impl Drop for AckToken {
         if let Some(settle) = self.settle.take() {
             settle.settle(self.key, Settlement::Release);
         }
+    }
+}
+
+impl fmt::Debug for AckToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AckToken")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Heard(Mutex<Vec<(u64, Settlement)>>);
+
+    impl Settle for Heard {
+        fn settle(&self, key: u64, what: Settlement) {
+            self.0.lock().push((key, what));
+        }
+    }
+
+    #[test]
+    fn a_token_settles_once() {
+        let heard = Arc::new(Heard::default());
+        AckToken::new(heard.clone(), 7).settle(Settlement::Ack);
+        assert_eq!(*heard.0.lock(), [(7, Settlement::Ack)]);
+    }
+
+    #[test]
+    fn a_dropped_token_releases() {
+        let heard = Arc::new(Heard::default());
+        drop(AckToken::new(heard.clone(), 3));
+        assert_eq!(*heard.0.lock(), [(3, Settlement::Release)]);
+    }
+
+    #[test]
+    fn a_panic_releases() {
+        let heard = Arc::new(Heard::default());
+        let token = AckToken::new(heard.clone(), 1);
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+            let _held = token;
+            std::panic::panic_any("handler");
+        }));
+        assert!(caught.is_err());
+        assert_eq!(*heard.0.lock(), [(1, Settlement::Release)]);
     }
 }

@@ -76,15 +76,24 @@ pub struct Position {
     pub seq: u64,
 }
 
+impl fmt::Display for Lane {
+    /// Writes the lane as it stands in a position: `kafka:TOPIC/PARTITION`, `archive:GROUP/BLOCK`,
+    /// `file:PATH[!MEMBER]` or `memory:LANE`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Lane::Kafka { topic, partition } => write!(f, "kafka:{topic}/{partition}"),
+            Lane::Archive { group, block } => write!(f, "archive:{group}/{block}"),
+            Lane::File(path) => write!(f, "file:{path}"),
+            Lane::Memory(lane) => write!(f, "memory:{lane}"),
+        }
+    }
+}
+
 impl fmt::Display for Position {
     /// Writes `kafka:TOPIC/PARTITION/OFFSET`, `archive:GROUP/BLOCK/INDEX`, `file:PATH[!MEMBER]#N` or `memory:LANE/SEQ`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.lane {
-            Lane::Kafka { topic, partition } => write!(f, "kafka:{topic}/{partition}/{}", self.seq),
-            Lane::Archive { group, block } => write!(f, "archive:{group}/{block}/{}", self.seq),
-            Lane::File(path) => write!(f, "file:{path}#{}", self.seq),
-            Lane::Memory(lane) => write!(f, "memory:{lane}/{}", self.seq),
-        }
+        let mark = if matches!(self.lane, Lane::File(_)) { '#' } else { '/' };
+        write!(f, "{}{mark}{}", self.lane, self.seq)
     }
 }
 

@@ -1,0 +1,406 @@
+//! The account of an intake: deliveries by key, the ready queue, released alerts in wait, counts and phase.
+//!
+//! Invariants: every admitted alert is in exactly one of ready, waiting and open, or is settled; the counts balance.
+//! Must not wait, lock or look at a clock: `core` does that around it.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+
+use super::budget::Taken;
+use super::lanes::{Ending, Lanes, Sync};
+use super::{Commit, Permit, StreamConfig, StreamStats};
+use crate::ack::{Rejection, Settlement};
+use crate::dead_letter::DeadLetter;
+use crate::error::ErrorClass;
+use crate::record::{Epoch, Lane, Position, RawAlert, SourceId};
+use crate::source::SourceError;
+use crate::tracker::Settled;
+
+/// A released alert is delivered again after this long, doubling with each attempt.
+const REDELIVER_FIRST: Duration = Duration::from_secs(1);
+const REDELIVER_MOST: Duration = Duration::from_secs(60);
+
+/// Where a stream stands in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    Running,
+    /// Nothing more is handed out; open deliveries may still settle.
+    Closing,
+    /// The source has returned.
+    Ended,
+}
+
+/// An admitted alert that is not settled.
+pub(super) struct Held {
+    pub(super) epoch: Epoch,
+    pub(super) at: Position,
+    pub(super) raw: RawAlert,
+    pub(super) permit: OwnedSemaphorePermit,
+    pub(super) attempt: u32,
+    /// The source itself rejects it; no consumer sees it.
+    pub(super) verdict: Option<Rejection>,
+}
+
+/// What the stream gets when it asks for the next delivery.
+pub(crate) enum Next {
+    /// A delivery to be made: its key, alert, position and attempt.
+    Deliver {
+        key: u64,
+        raw: RawAlert,
+        at: Position,
+        attempt: u32,
+    },
+    /// Nothing now; look again at this time, or when woken.
+    Wait(Option<Instant>),
+    /// The source failed while the stream was running.
+    Failed(SourceError),
+    /// Nothing more will come.
+    End,
+}
+
+/// How long open deliveries may still settle once the stream closes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Drain {
+    /// As long as somebody holds the stream's control.
+    Open,
+    /// Until this time.
+    Until(Instant),
+}
+
+/// The whole account.
+pub(super) struct State {
+    pub(super) source: SourceId,
+    pub(super) lanes: Lanes,
+    pub(super) open: HashMap<u64, Held>,
+    pub(super) ready: VecDeque<Held>,
+    pub(super) waiting: BinaryHeap<Reverse<Waiting>>,
+    pub(super) phase: Phase,
+    pub(super) drain: Drain,
+    pub(super) input_ended: bool,
+    pub(super) stats: StreamStats,
+    /// The source's failure, until somebody takes it, and the phase it came in.
+    pub(super) error: Option<(SourceError, Phase)>,
+    /// Since when the byte budget has kept the source waiting without a settlement.
+    pub(super) bytes_blocked_since: Option<Instant>,
+    pub(super) first_settled: Option<Instant>,
+    pub(super) remaining: Option<u64>,
+    /// Flushes that wait.
+    pub(super) flushes: usize,
+    /// An empty batch was given out for a flush and not yet answered.
+    pub(super) barrier_given: bool,
+    next_key: u64,
+}
+
+/// What a settlement changed, so that the right waiters are woken.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Changes {
+    /// A commit may be due, or the stream may be drained.
+    pub(super) commit: bool,
+    /// A lane has room again.
+    pub(super) room: bool,
+    /// A lane's open or unsettled count came to 0.
+    pub(super) lane: bool,
+    /// The stream has something to hand out, or to time.
+    pub(super) stream: bool,
+}
+
+impl State {
+    pub(super) fn new(source: SourceId) -> Self {
+        Self {
+            source,
+            lanes: Lanes::default(),
+            open: HashMap::new(),
+            ready: VecDeque::new(),
+            waiting: BinaryHeap::new(),
+            phase: Phase::Running,
+            drain: Drain::Open,
+            input_ended: false,
+            stats: StreamStats::default(),
+            error: None,
+            bytes_blocked_since: None,
+            first_settled: None,
+            remaining: None,
+            flushes: 0,
+            barrier_given: false,
+            next_key: 0,
+        }
+    }
+
+    /// Puts an admitted alert into the ready queue.
+    pub(super) fn admit(&mut self, permit: Permit, at: Position, raw: RawAlert, verdict: Option<Rejection>) -> bool {
+        let Permit { bytes, epoch } = permit;
+        if self.phase != Phase::Running {
+            return false;
+        }
+        let Some(lane) = self
+            .lanes
+            .get_mut(epoch)
+            .filter(|lane| !lane.stopped && lane.lane == at.lane)
+        else {
+            return false;
+        };
+        if let Err(out_of_order) = lane.tracker.deliver(at.seq) {
+            self.fault(out_of_order.into());
+            return false;
+        }
+        self.ready.push_back(Held {
+            epoch,
+            at,
+            raw,
+            permit: bytes,
+            attempt: 0,
+            verdict,
+        });
+        true
+    }
+
+    /// Gives the next delivery: a released alert whose time has come, else the next new one.
+    pub(super) fn hand_out(&mut self, now: Instant, cfg: &StreamConfig) -> (Next, bool) {
+        loop {
+            if self.phase != Phase::Running {
+                return (self.at_end(), false);
+            }
+            let Some(held) = self.pop(now) else {
+                return (
+                    Next::Wait(self.waiting.peek().map(|Reverse(waiting)| waiting.due)),
+                    false,
+                );
+            };
+            let taken = cfg.quota.as_ref().map_or(Taken::One, |quota| quota.take());
+            if taken == Taken::None {
+                drop(held);
+                self.close(now);
+                return (Next::End, true);
+            }
+            let Some(next) = self.give(held, now) else { continue };
+            if taken == Taken::Last {
+                self.close(now);
+            }
+            return (next, taken == Taken::Last);
+        }
+    }
+
+    /// Records the settlement of a delivery.
+    pub(super) fn settle(&mut self, key: u64, what: Settlement, now: Instant) -> Changes {
+        let Some(held) = self.open.remove(&key) else {
+            self.stats.late += 1;
+            return Changes::default();
+        };
+        self.stats.open -= 1;
+        let (epoch, due) = (held.epoch, self.lanes.next_due());
+        if let Some(lane) = self.lanes.get_mut(epoch) {
+            lane.open = lane.open.saturating_sub(1);
+        }
+        let mut changes = Changes::default();
+        match what {
+            Settlement::Ack => {
+                self.stats.acked += 1;
+                changes.room = self.lanes.settle(epoch, held.at.seq, None, now) == Settled::Prefix;
+                self.settled_one(now);
+            }
+            Settlement::Reject(why) => {
+                self.stats.rejected += 1;
+                changes.room = self.reject(held, why, now) == Settled::Prefix;
+            }
+            Settlement::Release => {
+                self.stats.released += 1;
+                changes.stream = self.give_back(held, now);
+            }
+        }
+        if self.phase == Phase::Closing && self.open.is_empty() {
+            self.lanes.hurry(now);
+        }
+        let lane = self.lanes.get(epoch);
+        changes.lane = lane.is_none_or(|lane| lane.open == 0 || lane.tracker.unsettled() == 0);
+        changes.commit = self.lanes.next_due() != due || self.phase != Phase::Running || self.input_ended;
+        changes
+    }
+
+    /// Stops handing out: what was admitted and not handed out is dropped, everything settled is due for commit.
+    pub(super) fn close(&mut self, now: Instant) {
+        if self.phase == Phase::Running {
+            self.phase = Phase::Closing;
+            self.ready.clear();
+            self.waiting.clear();
+            self.lanes.hurry(now);
+        }
+    }
+
+    /// Gives up on the open deliveries: they count as released.
+    pub(super) fn abandon(&mut self, now: Instant) {
+        self.stats.released += self.open.len() as u64;
+        self.stats.open = 0;
+        for held in std::mem::take(&mut self.open).into_values() {
+            if let Some(lane) = self.lanes.get_mut(held.epoch) {
+                lane.open = 0;
+            }
+        }
+        self.lanes.hurry(now);
+    }
+
+    /// Ends the epochs of these lanes and everything in them.
+    pub(super) fn end(&mut self, epochs: &[Epoch], ending: Ending) -> Vec<Commit> {
+        self.drop_undelivered(epochs);
+        let before = self.open.len();
+        self.open.retain(|_, held| !epochs.contains(&held.epoch));
+        self.stats.released += (before - self.open.len()) as u64;
+        self.stats.open = self.open.len() as u64;
+        epochs
+            .iter()
+            .filter_map(|epoch| self.lanes.end(*epoch, ending))
+            .collect()
+    }
+
+    /// Drops what these epochs have in the ready queue and in wait.
+    pub(super) fn drop_undelivered(&mut self, epochs: &[Epoch]) {
+        self.ready.retain(|held| !epochs.contains(&held.epoch));
+        self.waiting
+            .retain(|Reverse(waiting)| !epochs.contains(&waiting.held.epoch));
+    }
+
+    /// Gives the due commits.
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Commit> {
+        let last = self.phase != Phase::Running || self.flushes > 0;
+        self.lanes
+            .take_due(now, if last { Sync::Needed } else { Sync::AsComes })
+    }
+
+    /// Says once for each flush that the backend is asked for durability alone.
+    pub(super) fn wants_barrier(&mut self) -> bool {
+        let wanted = self.flushes > 0 && self.lanes.unsynced && self.lanes.is_clean() && !self.barrier_given;
+        self.barrier_given |= wanted;
+        wanted
+    }
+
+    /// Says whether nothing is left to settle or commit, now or later.
+    pub(super) fn is_drained(&self) -> bool {
+        (self.phase != Phase::Running || self.input_ended)
+            && self.open.is_empty()
+            && self.ready.is_empty()
+            && self.waiting.is_empty()
+            && self.lanes.is_clean()
+    }
+
+    /// Records a failure of the source; the first one counts.
+    pub(super) fn fail(&mut self, error: SourceError) {
+        self.error.get_or_insert((error, self.phase));
+    }
+
+    pub(super) fn lane_epochs(&self, lanes: &[Lane]) -> Vec<Epoch> {
+        lanes.iter().filter_map(|lane| self.lanes.epoch(lane)).collect()
+    }
+
+    /// A failure of a running stream is the stream's last item; one of a closing stream is for whoever shuts it down.
+    fn at_end(&mut self) -> Next {
+        let failed = self.error.take_if(|(_, phase)| *phase == Phase::Running);
+        failed.map_or(Next::End, |(error, _)| Next::Failed(error))
+    }
+
+    fn pop(&mut self, now: Instant) -> Option<Held> {
+        match self.waiting.peek() {
+            Some(Reverse(waiting)) if waiting.due <= now => self.waiting.pop().map(|Reverse(waiting)| waiting.held),
+            _ => self.ready.pop_front(),
+        }
+    }
+
+    /// Makes a delivery of an alert, or rejects it at once where the source said so.
+    fn give(&mut self, mut held: Held, now: Instant) -> Option<Next> {
+        let lane = self.lanes.get_mut(held.epoch)?;
+        held.attempt = lane.tracker.attempt(held.at.seq)?;
+        self.stats.delivered += 1;
+        self.stats.bytes += held.raw.payload.len() as u64;
+        if let Some(why) = held.verdict.take() {
+            self.stats.rejected += 1;
+            self.reject(held, why, now);
+            return None;
+        }
+        lane.open += 1;
+        self.stats.redelivered += u64::from(held.attempt > 1);
+        self.stats.open += 1;
+        self.next_key += 1;
+        let (key, raw, at, attempt) = (self.next_key, held.raw.clone(), held.at.clone(), held.attempt);
+        self.open.insert(key, held);
+        Some(Next::Deliver { key, raw, at, attempt })
+    }
+
+    fn reject(&mut self, held: Held, why: Rejection, now: Instant) -> Settled {
+        let Held {
+            epoch,
+            at,
+            raw,
+            permit,
+            attempt,
+            ..
+        } = held;
+        let seq = at.seq;
+        let letter = DeadLetter {
+            source: self.source.clone(),
+            position: at,
+            raw,
+            why,
+            attempt,
+        };
+        self.settled_one(now);
+        self.lanes.settle(epoch, seq, Some((letter, permit)), now)
+    }
+
+    /// Keeps a released alert for its next delivery; says whether it did.
+    fn give_back(&mut self, held: Held, now: Instant) -> bool {
+        let again = self.phase == Phase::Running && self.lanes.get(held.epoch).is_some_and(|lane| !lane.stopped);
+        if again {
+            let doublings = held.attempt.saturating_sub(1).min(6);
+            let due = now + (REDELIVER_FIRST * (1 << doublings)).min(REDELIVER_MOST);
+            self.next_key += 1;
+            self.waiting.push(Reverse(Waiting {
+                due,
+                order: self.next_key,
+                held,
+            }));
+        }
+        again
+    }
+
+    fn settled_one(&mut self, now: Instant) {
+        self.bytes_blocked_since = None;
+        self.first_settled.get_or_insert(now);
+    }
+
+    fn fault(&mut self, cause: crate::error::BoxError) {
+        self.fail(SourceError::Backend {
+            source_id: self.source.clone(),
+            class: ErrorClass::Fatal,
+            cause,
+        });
+    }
+}
+
+/// A released alert that waits for its next delivery.
+pub(super) struct Waiting {
+    due: Instant,
+    order: u64,
+    held: Held,
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        (self.due, self.order) == (other.due, other.order)
+    }
+}
+
+impl Eq for Waiting {}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.due, self.order).cmp(&(other.due, other.order))
+    }
+}

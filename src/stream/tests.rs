@@ -1,0 +1,1 @@
+//! Tests of the stream and its control on the memory source.

@@ -1,34 +1,160 @@
 //! A decoded packet: owned, cheap to clone; views are made from it on demand.
+//!
+//! Invariants: the whole datum was validated against its writer schema, and the header read, before a packet exists; the
+//! bytes are those that were received. Must not know where packets come from.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::header::AlertHeader;
 
+use super::bind::Binding;
+use super::plan::Plan;
+use super::value::{Value, View};
+
+/// A writer schema, ready: its program and its mapping to the header.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) plan: Plan,
+    pub(crate) binding: Binding,
+}
+
 /// One alert: its bytes, its compiled schema, its header; validated whole.
 #[derive(Clone)]
-pub struct Packet {}
+pub struct Packet {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    payload: Bytes,
+    /// The datum: a part of the payload, or what its block inflated to.
+    datum: Bytes,
+    compiled: Arc<Compiled>,
+    header: AlertHeader,
+    framing: PacketFraming,
+}
+
+/// How a packet was framed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PacketFraming {
+    /// A container file.
+    Container {
+        /// Length of what stands before the first sync marker, bytes.
+        header_len: usize,
+    },
+    /// The Confluent wire format.
+    Confluent {
+        /// The registry's number of the schema.
+        id: u32,
+    },
+}
+
+/// What the decoder found; [`Packet::new`] makes it one alert.
+pub(crate) struct Parts {
+    pub(crate) payload: Bytes,
+    pub(crate) datum: Bytes,
+    pub(crate) compiled: Arc<Compiled>,
+    pub(crate) header: AlertHeader,
+    pub(crate) framing: PacketFraming,
+}
 
 impl Packet {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts {
+            payload,
+            datum,
+            compiled,
+            header,
+            framing,
+        } = parts;
+        Self {
+            inner: Arc::new(Inner {
+                payload,
+                datum,
+                compiled,
+                header,
+                framing,
+            }),
+        }
+    }
+
     /// Gives the header.
     pub fn header(&self) -> &AlertHeader {
-        todo!()
+        &self.inner.header
     }
+
     /// Gives the bytes as they were received.
     pub fn bytes(&self) -> &Bytes {
-        todo!()
+        &self.inner.payload
     }
+
+    /// Gives the framing.
+    pub fn framing(&self) -> PacketFraming {
+        self.inner.framing
+    }
+
     /// Gives the length of what stands before the first sync marker of a container (magic and metadata map), bytes;
     /// `None` for the Confluent framing.
     pub fn container_header_len(&self) -> Option<usize> {
-        todo!()
+        match self.inner.framing {
+            PacketFraming::Container { header_len } => Some(header_len),
+            PacketFraming::Confluent { .. } => None,
+        }
     }
+
+    /// Gives the full name of the packet's record, e.g. `ztf.alert`.
+    pub fn schema_name(&self) -> &str {
+        &self.inner.compiled.plan.schema.name
+    }
+
     /// Whether the mapping knows this survey and this version of its schema.
     pub fn schema_is_known(&self) -> bool {
-        todo!()
+        let mapping = self.inner.compiled.binding.mapping();
+        !mapping.records.is_empty() && mapping.knows(self.header().schema_version.as_deref())
     }
-    /// The field at a dotted path as JSON (32-bit floats widened, NaN and infinities null); `None` when the schema
-    /// has no such path.
-    pub fn json(&self, _path: &str) -> Option<serde_json::Value> {
-        todo!()
+
+    /// Gives the field at a dotted path; `None` when the schema has no such path, [`Value::Null`] when it is null there
+    /// or on the way. The items of an array are `prv_candidates[0].jd`.
+    pub fn get(&self, path: &str) -> Option<Value<'_>> {
+        match self.root() {
+            Value::Record(view) | Value::Array(view) | Value::Map(view) => view.get(path),
+            _ => None,
+        }
+    }
+
+    /// Gives the whole packet as a record.
+    pub fn root(&self) -> Value<'_> {
+        View::root(&self.inner.compiled.plan, &self.inner.datum)
+    }
+
+    /// The field at a dotted path as JSON (32-bit floats widened, NaN and infinities null, bytes in base64); `None` when
+    /// the schema has no such path.
+    pub fn json(&self, path: &str) -> Option<serde_json::Value> {
+        self.get(path).map(|value| value.to_json())
+    }
+
+    /// The whole packet as JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        self.root().to_json()
+    }
+
+    pub(crate) fn compiled(&self) -> &Arc<Compiled> {
+        &self.inner.compiled
+    }
+
+    pub(crate) fn datum(&self) -> &Bytes {
+        &self.inner.datum
+    }
+}
+
+impl std::fmt::Debug for Packet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let header = self.header();
+        f.debug_struct("Packet")
+            .field("survey", &header.survey)
+            .field("alert_id", &header.alert_id)
+            .field("bytes", &self.bytes().len())
+            .finish()
     }
 }

@@ -30,6 +30,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("decode", 4),
     ("filter", 4),
     ("archive", 4),
+    ("archive/handler", 7),
     ("simulate", 4),
     ("source", 5),
     ("source/kafka", 6),
@@ -51,8 +52,24 @@ const BANNED: &[&str] = &["todo!(", "unimplemented!(", "FIXME", "XXX", "dbg!(", 
 const BANNED_NAMES: &[&str] = &["Manager", "Util", "Helper"];
 
 /// Modules without clock, lock, async and tracing.
-const PURE: &[&str] = &["record", "tracker", "queue/core", "decode/framing", "sky", "query", "header"];
-const IMPURE: &[&str] = &["Instant::now", "SystemTime::now", "async fn", "tokio::", "tracing::", "Mutex", "RwLock"];
+const PURE: &[&str] = &[
+    "record",
+    "tracker",
+    "queue/core",
+    "decode/framing",
+    "sky",
+    "query",
+    "header",
+];
+const IMPURE: &[&str] = &[
+    "Instant::now",
+    "SystemTime::now",
+    "async fn",
+    "tokio::",
+    "tracing::",
+    "Mutex",
+    "RwLock",
+];
 
 fn sources() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
@@ -94,28 +111,51 @@ fn under(path: &str, prefix: &str) -> bool {
 }
 
 fn layer(path: &str) -> Option<u8> {
-    LAYERS.iter().filter(|(prefix, _)| under(path, prefix)).max_by_key(|(prefix, _)| prefix.len()).map(|&(_, n)| n)
+    LAYERS
+        .iter()
+        .filter(|(prefix, _)| under(path, prefix))
+        .max_by_key(|(prefix, _)| prefix.len())
+        .map(|&(_, n)| n)
 }
 
 /// Every `crate::a::b` in the code, as `a/b`, comments left out.
 fn imports(text: &str) -> Vec<String> {
-    let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+    let code: String = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect::<Vec<_>>()
+        .join("\n");
     code.split("crate::")
         .skip(1)
         .map(|rest| {
-            let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(rest.len());
-            rest[..end].split("::").filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+            let end = rest
+                .find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'))
+                .unwrap_or(rest.len());
+            rest[..end]
+                .split("::")
+                .filter(|part| !part.is_empty())
+                .collect::<Vec<_>>()
+                .join("/")
         })
         .collect()
 }
 
 fn report(problems: &[String]) {
-    assert!(problems.is_empty(), "{} problem(s):\n{}", problems.len(), problems.join("\n"));
+    assert!(
+        problems.is_empty(),
+        "{} problem(s):\n{}",
+        problems.len(),
+        problems.join("\n")
+    );
 }
 
 #[test]
 fn every_file_says_what_it_owns() {
-    let bad: Vec<_> = sources().into_iter().filter(|(_, text)| !text.starts_with("//!")).map(|(name, _)| name).collect();
+    let bad: Vec<_> = sources()
+        .into_iter()
+        .filter(|(_, text)| !text.starts_with("//!"))
+        .map(|(name, _)| name)
+        .collect();
     report(&bad);
 }
 
@@ -163,7 +203,9 @@ fn nothing_banned_is_left() {
                     problems.push(format!("{name}:{}: `{word}`", number + 1));
                 }
             }
-            let declares = ["struct ", "enum ", "trait ", "mod "].iter().any(|word| line.contains(word));
+            let declares = ["struct ", "enum ", "trait ", "mod "]
+                .iter()
+                .any(|word| line.contains(word));
             for word in BANNED_NAMES {
                 if declares && !line.trim_start().starts_with("//") && line.contains(word) {
                     problems.push(format!("{name}:{}: a name with `{word}`", number + 1));
@@ -202,10 +244,15 @@ fn public_functions_take_no_bool() {
         }
         for (number, line) in shipped(&text).lines().enumerate() {
             let line = line.trim_start();
-            let public = ["pub fn ", "pub async fn ", "pub const fn "].iter().any(|start| line.starts_with(start));
+            let public = ["pub fn ", "pub async fn ", "pub const fn "]
+                .iter()
+                .any(|start| line.starts_with(start));
             let arguments = line.split("->").next().unwrap_or(line);
             if public && arguments.contains(": bool") {
-                problems.push(format!("{name}:{}: two functions or an enum instead of a bool", number + 1));
+                problems.push(format!(
+                    "{name}:{}: two functions or an enum instead of a bool",
+                    number + 1
+                ));
             }
         }
     }
@@ -219,7 +266,13 @@ fn examples_are_short() {
     walk(&root, &mut files);
     let long = |path: &PathBuf| {
         let text = fs::read_to_string(path).unwrap();
-        let body = text.split("fn main(").nth(1).unwrap_or("").split("\n}\n").next().unwrap_or("");
+        let body = text
+            .split("fn main(")
+            .nth(1)
+            .unwrap_or("")
+            .split("\n}\n")
+            .next()
+            .unwrap_or("");
         (body.lines().count() > 80).then(|| format!("{}: main has {} lines", path.display(), body.lines().count()))
     };
     report(&files.iter().filter_map(long).collect::<Vec<_>>());

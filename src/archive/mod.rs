@@ -9,6 +9,7 @@
 
 mod container_headers;
 mod copy;
+pub mod dead_letters;
 pub mod error;
 pub mod groups;
 mod handler;

@@ -4,4 +4,7 @@
 mod common;
 
 mod ingest;
+mod filled;
+mod groups;
+
 mod migrations;

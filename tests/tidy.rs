@@ -10,7 +10,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("record", 0),
     ("header", 0),
     ("sky", 0),
-    ("query", 0),
+    ("query", 1),
     ("queue/core", 0),
     ("decode/framing", 0),
     ("error", 1),

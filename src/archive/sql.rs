@@ -10,8 +10,9 @@ use sqlx::{Postgres, QueryBuilder};
 use crate::query::{Column, Condition, Op, Operand, Query};
 use crate::sky::{Cone, Ranges};
 
-/// Most ranges of cells pushed as comparisons; a finer region is covered by these and then tested exactly.
-const RANGES_MAX: usize = 200;
+/// How many ranges of cells are pushed as comparisons: the first number of these whose cover is at most twice the
+/// region, else the last. What the cover has beyond the region is then tested exactly.
+const RANGES_MAX: [usize; 2] = [200, 4_000];
 
 /// Pushes the query's predicates over the table alias `a` as one boolean expression (`TRUE` when it has none).
 ///
@@ -148,7 +149,7 @@ fn push_place(sql: &mut QueryBuilder<Postgres>, query: &Query, alias: &'static s
         (None, Some(region)) => region.clone(),
         (Some(cone), Some(region)) => cone.intersection(region),
     };
-    let coarse = cover.coarsened(RANGES_MAX);
+    let coarse = affordable(&cover);
     push_cells(sql, &coarse, alias);
     // A cone is tested exactly below; a region only needs it where its cover is wider than itself.
     if let Some(region) = query.region().filter(|_| coarse != cover) {
@@ -164,6 +165,19 @@ fn push_place(sql: &mut QueryBuilder<Postgres>, query: &Query, alias: &'static s
     if let Some(cone) = query.cone() {
         push_exact(sql, cone, alias);
     }
+}
+
+/// Covers a region by few ranges, unless that makes it much larger (small fields all over the sky).
+fn affordable(cover: &Ranges) -> Ranges {
+    let area = |ranges: &Ranges| {
+        ranges
+            .as_slice()
+            .iter()
+            .map(|range| range.end - range.start)
+            .sum::<i64>()
+    };
+    let [few, many] = RANGES_MAX.map(|most| cover.coarsened(most));
+    if area(&few) / 2 <= area(cover) { few } else { many }
 }
 
 fn push_cells(sql: &mut QueryBuilder<Postgres>, cells: &Ranges, alias: &'static str) {

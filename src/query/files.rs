@@ -84,6 +84,9 @@ fn cover(path: &str) -> Result<Ranges, QueryError> {
     if text.trim_start().starts_with('{') {
         return json(&text).map_err(no_map);
     }
+    if text.trim().is_empty() {
+        return Ok(Ranges::default());
+    }
     let cells = from_ascii_ivoa::<u64, Hpx<u64>>(text.trim()).map_err(|e| no_map(e.to_string()))?;
     Ok(ranges(&cells.into_cellcellrange_moc_iter().ranges().into_range_moc()))
 }

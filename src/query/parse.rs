@@ -180,7 +180,16 @@ fn limit(text: &str) -> Result<u64, QueryError> {
 }
 
 fn words(flag: &'static str, text: &str) -> Result<BTreeSet<String>, QueryError> {
-    Ok(items(flag, text)?.into_iter().map(str::to_owned).collect())
+    let items = items(flag, text)?;
+    // Postgres holds no NUL in text.
+    if items.iter().any(|item| item.contains(char::is_control)) {
+        return Err(QueryError::value(
+            flag,
+            text,
+            "an item holds a control character: remove it",
+        ));
+    }
+    Ok(items.into_iter().map(str::to_owned).collect())
 }
 
 fn integers<T: FromStr + Ord>(flag: &'static str, text: &str) -> Result<BTreeSet<T>, QueryError> {

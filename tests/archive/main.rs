@@ -3,8 +3,4 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod ingest;
-mod filled;
-mod groups;
-
 mod migrations;

@@ -1,0 +1,10 @@
+//! Queries in Postgres against the brute force in memory, and the plans they get.
+//!
+//! The oracle is `Query::matches` over the same alerts, with latest per object, every n-th and the limit done by hand.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod alerts;
+mod plans;
+mod selections;

@@ -1,0 +1,68 @@
+//! A bounded query never reads the whole table of alerts.
+
+use alertstream::archive::sql;
+use alertstream::query::{NightStart, Query, QueryText};
+use sqlx::{PgPool, Postgres, QueryBuilder};
+
+use crate::common::TestDb;
+
+/// Fills the table in the server: alerts over the sky and 100 nights, packets out of line as they are in earnest.
+const FILL: &str = "INSERT INTO alert (jd, ra, dec, hpx, alert_id, magnitude, programid, bytes, survey, object_id, band, sha256, body) \
+     SELECT 2458349.5 + random() * 100, random() * 360, random() * 180 - 90, (random() * 3458764513820540927)::bigint, n, 15 + random() * 6, \
+     1, 0, 'ztf', 'ZTF' || n / 10, 'g', int8send(n), '' FROM generate_series(1, 100000) n";
+
+async fn plan(pool: &PgPool, parts: &[(&str, &str)]) -> String {
+    let mut text = QueryText::new();
+    for (key, value) in parts {
+        text.set(key, *value).unwrap();
+    }
+    let query = Query::parse(&text, NightStart::default()).unwrap();
+    let mut statement = QueryBuilder::<Postgres>::new("EXPLAIN ");
+    sql::push_selection(&mut statement, &query);
+    let lines: Vec<String> = statement
+        .build_query_scalar()
+        .persistent(false)
+        .fetch_all(pool)
+        .await
+        .unwrap();
+    lines.join("\n")
+}
+
+#[tokio::test]
+async fn a_bounded_query_reads_an_index_and_never_the_whole_table() {
+    let db = TestDb::new().await;
+    let pool = db.pool().await;
+    sqlx::query(FILL).execute(&pool).await.unwrap();
+    sqlx::query("VACUUM ANALYZE alert").execute(&pool).await.unwrap();
+    let scattered: Vec<String> = (0..12 * 4096_u32).step_by(40).map(|pixel| pixel.to_string()).collect();
+    let scattered = format!("64:{}", scattered.join(","));
+    for (parts, index) in [
+        (vec![("night", "2018-08-25")], "alert_by_time"),
+        (vec![("cone", "120,30,3")], "alert_by_place"),
+        (vec![("cone", "0,90,2arcsec")], "alert_by_place"),
+        (
+            vec![("cone", "359.99,0,10arcmin"), ("night", "2018-08-19..2018-09-30")],
+            "alert_by_place",
+        ),
+        (vec![("healpix", "64:77,1000")], "alert_by_place"),
+        (vec![("healpix", scattered.as_str())], "alert_by_place"),
+        (vec![("object", "ZTF17,ZTF99")], "alert_by_object"),
+        (vec![("candid", "5,6,7")], "alert_"),
+        (
+            vec![("object", "ZTF17"), ("latest_per_object", "true")],
+            "alert_by_object",
+        ),
+        (
+            vec![("night", "2018-08-25"), ("latest_per_object", "true")],
+            "alert_by_time",
+        ),
+        (
+            vec![("cone", "120,30,3"), ("every", "5"), ("where", "magnitude < 18")],
+            "alert_by_place",
+        ),
+    ] {
+        let plan = plan(&pool, &parts).await;
+        assert!(!plan.contains("Seq Scan on alert"), "{parts:?}\n{plan}");
+        assert!(plan.contains(index), "{parts:?}\n{plan}");
+    }
+}

@@ -27,8 +27,6 @@
 //! ```
 
 mod task;
-#[cfg(test)]
-mod tests;
 
 use std::fmt;
 use std::pin::Pin;
@@ -289,3 +287,6 @@ impl Drop for Ends {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

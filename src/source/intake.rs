@@ -15,8 +15,6 @@ mod dead_letters;
 mod ends;
 mod lanes;
 mod state;
-#[cfg(test)]
-mod tests;
 
 use std::fmt;
 use std::ops::Range;
@@ -295,3 +293,6 @@ pub(crate) enum Durability {
     Written,
     Durable,
 }
+
+#[cfg(test)]
+mod tests;

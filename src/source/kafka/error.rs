@@ -78,6 +78,12 @@ pub enum LiveError {
         /// What the broker said.
         cause: String,
     },
+    /// The encrypted connection cannot be made.
+    #[error("the TLS connection fails: {cause}; check `ssl.ca.location` and that the port speaks TLS")]
+    Tls {
+        /// What the library said.
+        cause: String,
+    },
     /// The user may not use the group.
     #[error(
         "{} may not use the group `{group}`: {cause}; use a group name that the user is allowed, often one that starts with the user's name",
@@ -177,6 +183,8 @@ fn why(gap: &Gap) -> &'static str {
 pub(crate) enum Trouble {
     /// Credentials refused.
     Credentials,
+    /// The encrypted connection cannot be made.
+    Tls,
     /// The group is not allowed.
     Group,
     /// A topic is not allowed.
@@ -197,9 +205,8 @@ pub(crate) enum Trouble {
 pub(crate) fn trouble(code: RDKafkaErrorCode) -> Trouble {
     use RDKafkaErrorCode as Code;
     match code {
-        Code::Authentication | Code::SaslAuthenticationFailed | Code::UnsupportedSASLMechanism | Code::SSL => {
-            Trouble::Credentials
-        }
+        Code::Authentication | Code::SaslAuthenticationFailed | Code::UnsupportedSASLMechanism => Trouble::Credentials,
+        Code::SSL => Trouble::Tls,
         Code::GroupAuthorizationFailed | Code::ClusterAuthorizationFailed => Trouble::Group,
         Code::TopicAuthorizationFailed => Trouble::Topic,
         Code::AutoOffsetReset | Code::OffsetOutOfRange | Code::NoOffset => Trouble::Reset,

@@ -1,0 +1,316 @@
+//! librdkafka's callbacks: assignments, revocations, statistics, errors.
+//!
+//! How it works: every callback runs inside `poll`, on the poll thread, so the state's lock is never contended; it is
+//! there because librdkafka's contexts must be `Sync`. It is never held over a call that polls or waits.
+//!
+//! Invariants: a partition is opened under a new epoch at an offset that exists, before it is fetched; a revocation
+//! waits for open deliveries until a deadline well below the session's time-out, commits, and only then lets go; a
+//! lost partition is never committed. Must not know of the poll loop.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rdkafka::bindings::rd_kafka_resp_err_t as RespErr;
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, RebalanceProtocol};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::{Offset, Statistics, TopicPartitionList};
+use tokio::runtime::Handle;
+
+use super::ask::{self, Part};
+use super::ends::Ends;
+use super::error::LiveError;
+use super::lanes::{LaneState, Lanes, Phase, lane_of};
+use super::report::{Counted, LiveReport};
+use super::starts::{self, Commits, Placed, StartPlan};
+use super::troubles::Troubles;
+use crate::record::Lane;
+use crate::source::intake::{Commit, Intake};
+
+/// How long an assignment asks for its offsets before the source gives up.
+const PLACE_WITHIN: Duration = Duration::from_secs(60);
+
+/// What the callbacks and the poll loop share.
+pub(crate) struct Context {
+    pub(crate) intake: Intake,
+    pub(crate) runtime: Handle,
+    pub(crate) report: LiveReport,
+    pub(crate) state: Mutex<State>,
+    pub(crate) troubles: Mutex<Troubles>,
+    /// Set by an error event, so that the loop looks at the account only then.
+    pub(crate) troubled: AtomicBool,
+    /// How long a revocation may wait for open deliveries.
+    pub(crate) drain_within: Duration,
+}
+
+/// The state of one consumer.
+pub(crate) struct State {
+    pub(crate) lanes: Lanes,
+    pub(crate) plan: StartPlan,
+    pub(crate) ends: Ends,
+    /// Everything is paused: the byte budget is full.
+    pub(crate) paused: bool,
+    /// The consumer is being closed: revocations commit nothing more.
+    pub(crate) closing: bool,
+    pub(crate) failure: Option<LiveError>,
+}
+
+impl ClientContext for Context {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        // Errors come as events too, where they are counted and thinned out.
+        match level {
+            RDKafkaLogLevel::Debug | RDKafkaLogLevel::Info | RDKafkaLogLevel::Notice => {
+                tracing::debug!(target: "librdkafka", facility, "{text}");
+            }
+            _ => tracing::debug!(target: "librdkafka", facility, ?level, "{text}"),
+        }
+    }
+
+    fn stats(&self, statistics: Statistics) {
+        let mut state = self.state.lock();
+        for lane in state.lanes.iter_mut() {
+            let topic = statistics.topics.get(&*lane.part.topic);
+            let Some(found) = topic.and_then(|topic| topic.partitions.get(&lane.part.partition)) else {
+                continue;
+            };
+            lane.high = lane.high.max(found.hi_offset.max(found.ls_offset));
+            // Control records and compaction leave offsets without a message: the end is reached when the fetcher is
+            // past it and nothing fetched is waiting.
+            let is_empty = found.fetchq_cnt == 0 && lane.held.is_none();
+            if is_empty && lane.end.is_some_and(|end| found.next_offset >= end) {
+                lane.next = lane.next.max(lane.end.unwrap_or(lane.next));
+            }
+            self.intake.set_lag(&lane.lane, lane.behind());
+        }
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
+        self.troubles.lock().event(code, reason, Instant::now());
+        self.troubled.store(true, Ordering::Release);
+    }
+}
+
+impl ConsumerContext for Context {
+    fn rebalance(&self, consumer: &BaseConsumer<Self>, event: RespErr, list: &mut TopicPartitionList) {
+        let parts = ask::parts_of(list);
+        if !parts.is_empty() {
+            self.report.count(Counted::Rebalance);
+        }
+        let done = match event {
+            RespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS => self.assigned(consumer, &parts),
+            _ => self.revoked(consumer, &parts, list),
+        };
+        if let Err(error) = done {
+            self.state.lock().failure.get_or_insert(error);
+        }
+    }
+}
+
+impl Context {
+    /// Opens the partitions and starts fetching them. An empty assignment is answered too: the group waits for it.
+    fn assigned(&self, consumer: &BaseConsumer<Self>, parts: &[Part]) -> Result<(), LiveError> {
+        let placed = self.place(consumer, parts);
+        let (placed, failed) = match placed {
+            Ok(placed) => (placed, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        let sealed = self.open(&placed);
+        self.assign(consumer, &placed)?;
+        self.troubles.lock().joined();
+        let resting = if self.state.lock().paused {
+            parts.to_vec()
+        } else {
+            sealed
+        };
+        pause(consumer, &resting)?;
+        tracing::info!(partitions = placed.len(), "assigned");
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Asks for the offsets until they are known: brokers come and go just when groups rebalance.
+    fn place(&self, consumer: &BaseConsumer<Self>, parts: &[Part]) -> Result<Vec<Placed>, LiveError> {
+        if parts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let plan = self.state.lock().plan.clone();
+        let until = Instant::now() + PLACE_WITHIN;
+        loop {
+            match starts::place(consumer, parts, &plan, Commits::First) {
+                Err(error @ LiveError::Call { .. }) => {
+                    if self.intake.is_closing() || Instant::now() > until {
+                        return Err(error);
+                    }
+                    tracing::warn!(%error, "the offsets of an assignment are not known yet");
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Opens a lane for each partition; gives those that have nothing to read.
+    fn open(&self, placed: &[Placed]) -> Vec<Part> {
+        let mut state = self.state.lock();
+        let mut sealed = Vec::new();
+        for placed in placed {
+            if let Some(gap) = &placed.gap {
+                self.report.gap(gap);
+            }
+            let from = u64::try_from(placed.offset).unwrap_or(0);
+            let epoch = self.intake.open_at(lane_of(&placed.part), from);
+            let mut lane = LaneState::new(placed.part.clone(), epoch, placed.offset, Instant::now());
+            lane.high = placed.high;
+            lane.end = state.ends.of(&placed.part, placed.offset, Some(placed.high));
+            self.intake.set_lag(&lane.lane, lane.behind());
+            if lane.is_at_end() {
+                lane.phase = Phase::Sealed;
+                self.intake.seal(&lane.lane);
+                sealed.push(placed.part.clone());
+            }
+            state.lanes.insert(lane);
+        }
+        sealed
+    }
+
+    fn assign(&self, consumer: &BaseConsumer<Self>, placed: &[Placed]) -> Result<(), LiveError> {
+        let list = ask::list(
+            placed
+                .iter()
+                .map(|placed| (&placed.part, Offset::Offset(placed.offset))),
+        )?;
+        let done = match consumer.rebalance_protocol() {
+            RebalanceProtocol::Cooperative => consumer.incremental_assign(&list),
+            _ => consumer.assign(&list),
+        };
+        done.map_err(|error| LiveError::call("take the assignment", &error))
+    }
+
+    /// Drains, commits and lets go of the partitions.
+    fn revoked(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        parts: &[Part],
+        list: &TopicPartitionList,
+    ) -> Result<(), LiveError> {
+        let lanes: Vec<Lane> = parts.iter().map(lane_of).collect();
+        let closing = self.state.lock().closing;
+        if !lanes.is_empty() {
+            if consumer.assignment_lost() {
+                lanes.iter().for_each(|_| self.report.count(Counted::Lost));
+                tracing::warn!(partitions = lanes.len(), "partitions were lost: the session had ended");
+                self.intake.lose(&lanes);
+            } else if closing {
+                self.intake.lose(&lanes);
+            } else {
+                self.drain(consumer, &lanes);
+            }
+        }
+        let mut state = self.state.lock();
+        for part in parts {
+            state.lanes.remove(part);
+        }
+        drop(state);
+        let done = match consumer.rebalance_protocol() {
+            RebalanceProtocol::Cooperative => consumer.incremental_unassign(list),
+            _ => consumer.unassign(),
+        };
+        tracing::info!(partitions = parts.len(), "revoked");
+        done.map_err(|error| LiveError::call("give the assignment back", &error))
+    }
+
+    /// Waits for the open deliveries, stores their dead letters, commits. What does not make it is delivered again by
+    /// the next owner.
+    fn drain(&self, consumer: &BaseConsumer<Self>, lanes: &[Lane]) {
+        let deadline = tokio::time::Instant::now() + self.drain_within;
+        let commits = self.runtime.block_on(async {
+            let commits = self.intake.revoke(lanes, deadline).await;
+            self.without_unstored(commits, deadline).await
+        });
+        store(consumer, &mut self.state.lock().lanes, &commits);
+        match consumer.commit_consumer_state(CommitMode::Sync) {
+            Ok(()) | Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::NoOffset)) => {
+                self.report.count(Counted::Commit);
+                self.intake.committed(&commits);
+            }
+            Err(error) => {
+                self.report.count(Counted::FailedCommit);
+                tracing::warn!(%error, "the last commit before a revocation failed; its alerts are delivered again");
+            }
+        }
+    }
+
+    /// Stores the commits' dead letters, in one attempt; gives the commits that nothing stands before.
+    async fn without_unstored(&self, commits: Vec<Commit>, deadline: tokio::time::Instant) -> Vec<Commit> {
+        let letters: Vec<_> = commits
+            .iter()
+            .flat_map(|commit| commit.rejected.iter().cloned())
+            .collect();
+        if letters.is_empty() {
+            return commits;
+        }
+        let dead_letters = self.intake.dead_letter_store();
+        // The store must run to completion: in a task of its own it does, also when the deadline comes first.
+        let storing = self.runtime.spawn(async move { dead_letters.store(&letters).await });
+        match tokio::time::timeout_at(deadline, storing).await {
+            Ok(Ok(Ok(()))) => commits,
+            _ => commits
+                .into_iter()
+                .filter(|commit| commit.rejected.is_empty())
+                .collect(),
+        }
+    }
+}
+
+/// Stores the offsets of commits of the present epochs for the next commit; never one below a stored one.
+pub(crate) fn store(consumer: &BaseConsumer<Context>, lanes: &mut Lanes, commits: &[Commit]) {
+    let mut wanted = Vec::new();
+    for commit in commits {
+        let Some(lane) = lanes.in_epoch(&commit.lane, commit.epoch) else {
+            continue;
+        };
+        let upto = i64::try_from(commit.upto).unwrap_or(i64::MAX);
+        if upto > lane.stored {
+            wanted.push((lane.part.clone(), upto));
+        }
+    }
+    // The list holds references inside librdkafka: it must be gone before the consumer closes.
+    let Ok(list) = ask::list(wanted.iter().map(|(part, upto)| (part, Offset::Offset(*upto)))) else {
+        return;
+    };
+    if wanted.is_empty() || consumer.store_offsets(&list).is_err() {
+        return; // none of them is owned any more: they will be delivered again by their owner
+    }
+    for element in list.elements() {
+        let Some(lane) = lanes.find(element.topic(), element.partition()) else {
+            continue;
+        };
+        if let (Ok(()), Offset::Offset(upto)) = (element.error(), element.offset()) {
+            lane.stored = upto;
+        }
+    }
+}
+
+/// Pauses partitions; librdkafka drops what it prefetched of them.
+pub(crate) fn pause(consumer: &BaseConsumer<Context>, parts: &[Part]) -> Result<(), LiveError> {
+    if parts.is_empty() {
+        return Ok(());
+    }
+    let list = ask::list(parts.iter().map(|part| (part, Offset::Invalid)))?;
+    consumer
+        .pause(&list)
+        .map_err(|error| LiveError::call("pause partitions", &error))
+}
+
+/// Resumes partitions.
+pub(crate) fn resume(consumer: &BaseConsumer<Context>, parts: &[Part]) -> Result<(), LiveError> {
+    if parts.is_empty() {
+        return Ok(());
+    }
+    let list = ask::list(parts.iter().map(|part| (part, Offset::Invalid)))?;
+    consumer
+        .resume(&list)
+        .map_err(|error| LiveError::call("resume partitions", &error))
+}

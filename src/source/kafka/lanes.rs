@@ -1,0 +1,196 @@
+//! The partitions that this consumer owns: how far each was delivered, where it ends, and what waits for room.
+//!
+//! Invariants: `next` only grows within an epoch; at most one message per lane is held back. No call to librdkafka and
+//! no lock here. Must not know of commits' dead letters.
+
+use std::time::Instant;
+
+use super::ask::Part;
+use crate::record::{Epoch, Lane, Position, RawAlert};
+
+/// How far a lane is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// It is being read.
+    Reading,
+    /// Its end was reached; what was delivered is not all settled and committed.
+    Sealed,
+    /// Everything up to its end is committed.
+    Finished,
+}
+
+/// One owned partition.
+pub(crate) struct LaneState {
+    pub(crate) part: Part,
+    pub(crate) lane: Lane,
+    pub(crate) epoch: Epoch,
+    /// The offset to deliver next.
+    pub(crate) next: i64,
+    /// The offset stored for the next commit, or -1.
+    pub(crate) stored: i64,
+    /// The first offset not to deliver, for bounded reads.
+    pub(crate) end: Option<i64>,
+    pub(crate) phase: Phase,
+    /// Its own span is full: it is paused by itself.
+    pub(crate) span_full: bool,
+    /// A message that found no room.
+    pub(crate) held: Option<Held>,
+    /// The broker's end of the partition as the statistics last said, or -1.
+    pub(crate) high: i64,
+    /// When the last message came, or the lane was opened or resumed.
+    pub(crate) moved_at: Instant,
+    /// The stall was told.
+    pub(crate) stall_told: bool,
+}
+
+/// A copied message that found no room.
+pub(crate) struct Held {
+    pub(crate) offset: i64,
+    pub(crate) raw: RawAlert,
+}
+
+impl LaneState {
+    pub(crate) fn new(part: Part, epoch: Epoch, next: i64, now: Instant) -> Self {
+        let lane = lane_of(&part);
+        Self {
+            part,
+            lane,
+            epoch,
+            next,
+            stored: -1,
+            end: None,
+            phase: Phase::Reading,
+            span_full: false,
+            held: None,
+            high: -1,
+            moved_at: now,
+            stall_told: false,
+        }
+    }
+
+    /// Gives the address of an offset.
+    pub(crate) fn at(&self, offset: i64) -> Position {
+        Position {
+            lane: self.lane.clone(),
+            seq: u64::try_from(offset).unwrap_or(0),
+        }
+    }
+
+    /// Says whether nothing more is to be delivered of it.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.held.is_none() && self.end.is_some_and(|end| self.next >= end)
+    }
+
+    /// Gives how many messages are behind the first one that is not settled.
+    pub(crate) fn behind(&self) -> u64 {
+        let done = if self.stored >= 0 { self.stored } else { self.next };
+        u64::try_from(self.high.saturating_sub(done)).unwrap_or(0)
+    }
+}
+
+/// Gives the lane of a partition.
+pub(crate) fn lane_of(part: &Part) -> Lane {
+    Lane::Kafka {
+        topic: part.topic.clone(),
+        partition: part.partition,
+    }
+}
+
+/// The owned partitions. A consumer owns few (tens): a list with the last hit remembered beats a map.
+#[derive(Default)]
+pub(crate) struct Lanes {
+    all: Vec<LaneState>,
+    last: usize,
+}
+
+impl Lanes {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &LaneState> {
+        self.all.iter()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut LaneState> {
+        self.all.iter_mut()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(crate) fn insert(&mut self, lane: LaneState) {
+        self.remove(&lane.part);
+        self.all.push(lane);
+    }
+
+    pub(crate) fn remove(&mut self, part: &Part) -> Option<LaneState> {
+        let at = self.all.iter().position(|lane| lane.part == *part)?;
+        Some(self.all.swap_remove(at))
+    }
+
+    /// Finds the lane of a message.
+    pub(crate) fn find(&mut self, topic: &str, partition: i32) -> Option<&mut LaneState> {
+        let is = |lane: &LaneState| lane.part.partition == partition && *lane.part.topic == *topic;
+        if !self.all.get(self.last).is_some_and(is) {
+            self.last = self.all.iter().position(is)?;
+        }
+        self.all.get_mut(self.last)
+    }
+
+    /// Finds a lane in this epoch; one of a former ownership is not found.
+    pub(crate) fn in_epoch(&mut self, lane: &Lane, epoch: Epoch) -> Option<&mut LaneState> {
+        self.all.iter_mut().find(|own| own.epoch == epoch && own.lane == *lane)
+    }
+
+    /// Gives the partitions that are being read and not paused by themselves.
+    pub(crate) fn readable(&self) -> Vec<Part> {
+        let open = |lane: &&LaneState| lane.phase == Phase::Reading && !lane.span_full;
+        self.all.iter().filter(open).map(|lane| lane.part.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lane(topic: &str, partition: i32, epoch: u64) -> LaneState {
+        LaneState::new(
+            Part {
+                topic: topic.into(),
+                partition,
+            },
+            Epoch(epoch),
+            5,
+            Instant::now(),
+        )
+    }
+
+    #[test]
+    fn a_lane_is_found_again_and_a_former_epoch_is_not() {
+        let mut lanes = Lanes::default();
+        lanes.insert(lane("a", 0, 1));
+        lanes.insert(lane("a", 1, 2));
+        lanes.insert(lane("a", 0, 3));
+        assert_eq!(lanes.iter().count(), 2);
+        assert_eq!(lanes.find("a", 0).unwrap().epoch, Epoch(3));
+        assert!(lanes.find("b", 0).is_none());
+        let old = lane_of(&Part {
+            topic: "a".into(),
+            partition: 0,
+        });
+        assert!(lanes.in_epoch(&old, Epoch(1)).is_none());
+        assert!(lanes.in_epoch(&old, Epoch(3)).is_some());
+    }
+
+    #[test]
+    fn an_end_is_exclusive_and_waits_for_what_is_held() {
+        let mut lane = lane("a", 0, 1);
+        lane.end = Some(6);
+        assert!(!lane.is_at_end());
+        lane.next = 6;
+        assert!(lane.is_at_end());
+        lane.held = Some(Held {
+            offset: 5,
+            raw: RawAlert::from_bytes("x"),
+        });
+        assert!(!lane.is_at_end());
+    }
+}

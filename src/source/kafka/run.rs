@@ -1,0 +1,201 @@
+//! The life of the poll thread: connect, join, loop, leave.
+//!
+//! Invariant: the consumer is dropped on this thread, after everything that refers to it. Must not know of messages.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use chrono::Days;
+use parking_lot::Mutex;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use super::ask::{self, Part};
+use super::commit::Committer;
+use super::context::{Context, State};
+use super::ends::Ends;
+use super::error::LiveError;
+use super::lanes::Lanes;
+use super::nights::{NIGHTS_MAX, Window};
+use super::place::{End, Start};
+use super::poll::{Command, Poller};
+use super::session::Session;
+use super::starts::{self, Commits, StartPlan};
+use super::troubles::Troubles;
+use super::{Closed, KafkaSource, Rewinds};
+use crate::source::intake::Intake;
+
+/// How long leaving the group may take before the consumer is closed anyway.
+const LEAVE_WITHIN: Duration = Duration::from_secs(3);
+
+/// Runs a source until its read is over, its stream closes or something fatal happens.
+pub(super) fn run(source: KafkaSource, intake: Intake, runtime: Handle, commands: mpsc::Receiver<Command>) -> Closed {
+    let name = source.id.as_str().to_owned();
+    let made = make(&source, intake, runtime).and_then(|(consumer, session)| {
+        let consumer = Arc::new(consumer);
+        Ok((consumer.clone(), session, Committer::start(consumer, &name)?))
+    });
+    let (consumer, session, committer) = match made {
+        Ok(made) => made,
+        Err(error) => {
+            return Closed {
+                ended: Err(error),
+                unconfirmed: false,
+            };
+        }
+    };
+    let low_water = consumer.context().intake.budget().bytes_max() / 2;
+    let mut poller = Poller {
+        consumer,
+        commands,
+        committer,
+        session,
+        low_water,
+        commit_failed: false,
+    };
+    let begun = connect(&poller.consumer, &source, &poller.session)
+        .and_then(|()| rewind(&poller.consumer, &source, &poller.session))
+        .and_then(|()| poller.session.begin(&poller.consumer));
+    let ended = begun.and_then(|()| poller.run());
+    let unconfirmed = close(poller);
+    Closed { ended, unconfirmed }
+}
+
+fn make(source: &KafkaSource, intake: Intake, runtime: Handle) -> Result<(BaseConsumer<Context>, Session), LiveError> {
+    let patterns = source.config.patterns();
+    let config = source.clients.consumer(&source.group, intake.budget().bytes_max());
+    let session_millis = source.clients.number("session.timeout.ms", 45_000);
+    let state = State {
+        lanes: Lanes::default(),
+        plan: plan(source),
+        ends: Ends::new(source.config.end.clone(), source.nights, patterns.clone()),
+        paused: false,
+        closing: false,
+        failure: None,
+    };
+    let context = Context {
+        intake,
+        runtime,
+        report: source.report.clone(),
+        state: Mutex::new(state),
+        troubles: Mutex::new(Troubles::new(&source.group, source.clients.user())),
+        troubled: AtomicBool::new(false),
+        drain_within: source
+            .timing
+            .drain_within
+            .min(Duration::from_millis(session_millis / 2)),
+    };
+    let consumer: BaseConsumer<Context> = config
+        .create_with_context(context)
+        .map_err(|error| LiveError::call("make the consumer", &error))?;
+    let timing = &source.timing;
+    let session = Session::new(
+        patterns,
+        window(source),
+        source.clock.clone(),
+        timing.refresh_every,
+        timing.stall_after,
+    );
+    Ok((consumer, session))
+}
+
+fn plan(source: &KafkaSource) -> StartPlan {
+    StartPlan {
+        start: source.config.start.clone(),
+        on_reset: source.config.on_reset,
+        nights: source.nights,
+        patterns: source.config.patterns(),
+        known: None,
+    }
+}
+
+/// The nights that are read: the configured number, or from the night that the start names to the one that the end does.
+fn window(source: &KafkaSource) -> Window {
+    let nights = source.config.nights;
+    let start = match &source.config.start {
+        Start::Night(night) => Some(*night),
+        start => start.time(source.nights).map(|time| source.nights.night_of(time)),
+    };
+    let last = match &source.config.end {
+        End::Night(night) => Some(*night),
+        _ => None,
+    };
+    let back = Days::new(u64::from(nights.min(NIGHTS_MAX)));
+    Window {
+        nights,
+        starts_at: source.nights,
+        first: start.or(last.map(|last| last - back)),
+        last,
+    }
+}
+
+/// Waits for a broker's first answer, so that a wrong address is an error and not silence.
+fn connect(consumer: &BaseConsumer<Context>, source: &KafkaSource, session: &Session) -> Result<(), LiveError> {
+    let topics = session.literal_topics();
+    let begun = Instant::now();
+    loop {
+        let answer = consumer.fetch_metadata(topics.first().map(String::as_str), Duration::from_secs(1));
+        let Err(error) = answer else { return Ok(()) };
+        // Serves the error events: refused credentials are among them.
+        while consumer.poll(Duration::ZERO).is_some() {}
+        let mut troubles = consumer.context().troubles.lock();
+        if let Some(fatal) = troubles.fatal(Instant::now()) {
+            return Err(fatal);
+        }
+        let waited = begun.elapsed();
+        if waited >= source.timing.connect_within || consumer.context().intake.is_closing() {
+            let cause = troubles.last().map_or_else(|| error.to_string(), str::to_owned);
+            return Err(LiveError::Unreachable {
+                brokers: source.clients.brokers().to_owned(),
+                waited,
+                cause,
+            });
+        }
+    }
+}
+
+/// Sets the group to the configured start, when that was asked for and nobody is in it.
+fn rewind(consumer: &BaseConsumer<Context>, source: &KafkaSource, session: &Session) -> Result<(), LiveError> {
+    if source.rewinds == Rewinds::No {
+        return Ok(());
+    }
+    if let Some(members) = ask::members(consumer, &source.group)?.filter(|members| *members > 0) {
+        return Err(LiveError::GroupInUse {
+            group: source.group.clone(),
+            members,
+        });
+    }
+    let parts = ask::partitions(consumer, &session.literal_topics())?;
+    let placed = starts::place(consumer, &parts, &plan(source), Commits::Ignored)?;
+    let offsets: Vec<(Part, i64)> = placed.into_iter().map(|placed| (placed.part, placed.offset)).collect();
+    ask::commit_for(consumer, &offsets)
+}
+
+/// Waits for the running commits, leaves the group and drops the consumer; says whether a commit was left unconfirmed.
+fn close(mut poller: Poller) -> bool {
+    let within = poller.context().intake.commit_within();
+    let until = Instant::now() + within;
+    while !poller.committer.is_idle() && Instant::now() < until {
+        poller.confirm();
+        let _ = poller.consumer.poll(Duration::from_millis(5));
+    }
+    let unconfirmed = !poller.committer.is_idle() || poller.commit_failed;
+    let Poller {
+        consumer, committer, ..
+    } = poller;
+    consumer.context().state.lock().closing = true;
+    consumer.unsubscribe();
+    let until = Instant::now() + LEAVE_WITHIN;
+    while !consumer.context().state.lock().lanes.is_empty() && Instant::now() < until {
+        let _ = consumer.poll(Duration::from_millis(10));
+    }
+    if committer.stop(Duration::from_secs(1)) {
+        drop(consumer);
+    } else {
+        // The commit thread holds the consumer inside a call that does not return: neither may be waited for.
+        std::mem::forget(consumer);
+    }
+    unconfirmed
+}

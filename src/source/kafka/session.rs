@@ -1,0 +1,277 @@
+//! What is due by the clock: the subscription, the ends of a bounded read, resets, stalls.
+//!
+//! Invariants: the subscription is always the window's literal names; a bounded read is over only when every
+//! partition of its snapshot is committed up to its end, by whichever member of the group. Must not know of messages.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use rdkafka::Offset;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+
+use super::ask::{self, Part};
+use super::context::{Context, pause};
+use super::error::LiveError;
+use super::gaps::GapCause;
+use super::lanes::{Phase, lane_of};
+use super::nights::{TopicPattern, Window};
+use super::poll::seal_at_end;
+use super::report::Counted;
+use super::starts;
+
+/// Tells the time; the tests have their own.
+pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
+
+/// How often things are looked at.
+const TICK: Duration = Duration::from_millis(100);
+/// How often the group's commits of other members are asked for, while nothing is left to do here.
+const ASK_EVERY: Duration = Duration::from_millis(500);
+
+/// The timers of one consumer.
+pub(crate) struct Session {
+    pub(crate) patterns: Vec<TopicPattern>,
+    pub(crate) window: Window,
+    pub(crate) clock: Clock,
+    /// How often the window is looked at.
+    pub(crate) refresh_every: Duration,
+    /// How long a partition may be behind without progress.
+    pub(crate) stall_after: Duration,
+    subscribed: Vec<String>,
+    tick_at: Instant,
+    refresh_at: Instant,
+    ask_at: Instant,
+    over: bool,
+}
+
+impl Session {
+    pub(crate) fn new(
+        patterns: Vec<TopicPattern>,
+        window: Window,
+        clock: Clock,
+        refresh_every: Duration,
+        stall_after: Duration,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            patterns,
+            window,
+            clock,
+            refresh_every,
+            stall_after,
+            subscribed: Vec::new(),
+            tick_at: now,
+            refresh_at: now,
+            ask_at: now,
+            over: false,
+        }
+    }
+
+    /// Asks for the first answer of a broker, takes the snapshots of a bounded read, and joins the group.
+    pub(crate) fn begin(&mut self, consumer: &BaseConsumer<Context>) -> Result<(), LiveError> {
+        let known: HashSet<Part> = ask::partitions(consumer, &self.literal_topics())?.into_iter().collect();
+        consumer.context().state.lock().plan.known = Some(known);
+        self.find_ends(consumer)?;
+        self.subscribe(consumer)
+    }
+
+    /// Gives the names of the window that are no regular expressions.
+    pub(crate) fn literal_topics(&self) -> Vec<String> {
+        let mut topics = self.window.topics(&self.patterns, (self.clock)());
+        topics.retain(|topic| !topic.starts_with('^'));
+        topics
+    }
+
+    pub(crate) fn is_tick_due(&self) -> bool {
+        Instant::now() >= self.tick_at
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Does what is due.
+    pub(crate) fn tick(&mut self, consumer: &BaseConsumer<Context>) -> Result<(), LiveError> {
+        let now = Instant::now();
+        self.tick_at = now + TICK;
+        if now >= self.refresh_at {
+            self.subscribe(consumer)?;
+            self.tell_stalls(consumer.context(), now);
+        }
+        self.find_ends(consumer)?;
+        self.seal(consumer)?;
+        self.look_whether_over(consumer, now)
+    }
+
+    /// Subscribes to the window's names when they changed.
+    fn subscribe(&mut self, consumer: &BaseConsumer<Context>) -> Result<(), LiveError> {
+        self.refresh_at = Instant::now() + self.refresh_every;
+        let topics = self.window.topics(&self.patterns, (self.clock)());
+        if topics == self.subscribed {
+            return Ok(());
+        }
+        self.tell_left_behind(consumer.context(), &topics);
+        if topics.is_empty() {
+            consumer.unsubscribe();
+        } else {
+            let names: Vec<&str> = topics.iter().map(String::as_str).collect();
+            consumer
+                .subscribe(&names)
+                .map_err(|error| LiveError::call("subscribe", &error))?;
+        }
+        tracing::info!(?topics, "subscribed");
+        self.subscribed = topics;
+        Ok(())
+    }
+
+    /// A night that leaves the window unread is told.
+    fn tell_left_behind(&self, context: &Context, topics: &[String]) {
+        for lane in context.state.lock().lanes.iter() {
+            let stays = topics
+                .iter()
+                .any(|topic| **topic == *lane.part.topic || topic.starts_with('^'));
+            if !stays && lane.behind() > 0 {
+                tracing::warn!(lane = %lane.lane, behind = lane.behind(), "its night leaves the window unread");
+            }
+        }
+    }
+
+    /// Takes the snapshot of a bounded read once it is due, and ends the lanes by it.
+    fn find_ends(&self, consumer: &BaseConsumer<Context>) -> Result<(), LiveError> {
+        let context = consumer.context();
+        if !context.state.lock().ends.is_due((self.clock)()) {
+            return Ok(());
+        }
+        let parts = ask::partitions(consumer, &self.literal_topics())?;
+        let mut state = context.state.lock();
+        let state = &mut *state;
+        state.ends.find(consumer, &parts)?;
+        for lane in state.lanes.iter_mut() {
+            if lane.end.is_none() {
+                lane.end = state.ends.of(&lane.part, lane.next, None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Seals the lanes that are at their end without a message that said so.
+    fn seal(&self, consumer: &BaseConsumer<Context>) -> Result<(), LiveError> {
+        let context = consumer.context();
+        let mut sealed = Vec::new();
+        for lane in context.state.lock().lanes.iter_mut() {
+            if lane.phase == Phase::Reading && lane.is_at_end() {
+                seal_at_end(context, lane);
+                sealed.push(lane.part.clone());
+            }
+        }
+        pause(consumer, &sealed)
+    }
+
+    /// A bounded read is over when everything is committed here, and elsewhere too.
+    fn look_whether_over(&mut self, consumer: &BaseConsumer<Context>, now: Instant) -> Result<(), LiveError> {
+        let left = {
+            let state = consumer.context().state.lock();
+            let is_done = state.ends.is_found() && state.lanes.iter().all(|lane| lane.phase == Phase::Finished);
+            if !is_done || now < self.ask_at {
+                return Ok(());
+            }
+            let own: HashSet<&Part> = state.lanes.iter().map(|lane| &lane.part).collect();
+            let mut left = state.ends.to_commit();
+            left.retain(|(part, _)| !own.contains(part));
+            left
+        };
+        self.ask_at = now + ASK_EVERY;
+        let parts: Vec<Part> = left.iter().map(|(part, _)| part.clone()).collect();
+        match ask::committed(consumer, &parts) {
+            Ok(committed) => {
+                self.over = left
+                    .iter()
+                    .all(|(part, end)| committed.get(part).is_some_and(|done| done >= end));
+            }
+            Err(error) => tracing::warn!(%error, "whether the others are done is not known yet"),
+        }
+        Ok(())
+    }
+
+    /// A position was found not to exist: finds whose, records the gap and goes on where the policy says.
+    pub(crate) fn reset(&self, consumer: &BaseConsumer<Context>) -> Result<(), LiveError> {
+        let context = consumer.context();
+        let (positions, policy) = {
+            let state = context.state.lock();
+            let reading = state.lanes.iter().filter(|lane| lane.phase == Phase::Reading);
+            let positions: Vec<(Part, i64)> = reading.map(|lane| (lane.part.clone(), lane.next)).collect();
+            (positions, state.plan.on_reset)
+        };
+        let parts: Vec<Part> = positions.iter().map(|(part, _)| part.clone()).collect();
+        let marks = match ask::watermarks(consumer, &parts) {
+            Ok(marks) => marks,
+            Err(error) => {
+                tracing::warn!(%error, "a position does not exist and the watermarks are not known yet");
+                context.troubles.lock().again();
+                return Ok(());
+            }
+        };
+        for (part, next) in positions {
+            let Some(marks) = marks.get(&part).copied() else {
+                continue;
+            };
+            let placed = starts::settle(&part, next, marks, policy)?;
+            if let Some(gap) = &placed.gap {
+                context.report.gap(gap);
+                move_to(consumer, &part, placed.offset, gap.cause)?;
+            }
+            // Without a gap the position exists (again): the fetcher is set going at it.
+            let moved = consumer.seek(
+                &part.topic,
+                part.partition,
+                Offset::Offset(placed.offset),
+                ask::ASK_WITHIN,
+            );
+            moved.map_err(|error| LiveError::call("seek", &error))?;
+        }
+        Ok(())
+    }
+
+    /// Tells of partitions that are behind and do not move.
+    fn tell_stalls(&self, context: &Context, now: Instant) {
+        let mut state = context.state.lock();
+        if state.paused {
+            return;
+        }
+        for lane in state.lanes.iter_mut() {
+            let waits = lane.phase == Phase::Reading && !lane.span_full && lane.high > lane.next;
+            if waits && !lane.stall_told && now.duration_since(lane.moved_at) >= self.stall_after {
+                lane.stall_told = true;
+                context.report.count(Counted::Stall);
+                tracing::error!(position = %lane.at(lane.next), behind = lane.behind(), "stalled: nothing is fetched");
+            }
+        }
+    }
+}
+
+/// Sets a lane to another offset. A topic that was made again starts a new epoch: its offsets begin again.
+fn move_to(consumer: &BaseConsumer<Context>, part: &Part, to: i64, cause: GapCause) -> Result<(), LiveError> {
+    let context = consumer.context();
+    let mut state = context.state.lock();
+    let state = &mut *state;
+    let Some(lane) = state.lanes.find(&part.topic, part.partition) else {
+        return Ok(());
+    };
+    lane.next = to;
+    lane.held = None;
+    lane.moved_at = Instant::now();
+    if cause == GapCause::Expired {
+        return Ok(());
+    }
+    lane.epoch = context.intake.open_at(lane_of(part), u64::try_from(to).unwrap_or(0));
+    lane.stored = -1;
+    lane.high = -1;
+    lane.span_full = false;
+    // librdkafka commits a stored offset only above the committed one, which belongs to the topic that is gone.
+    let list = ask::list([(part, Offset::Offset(to))])?;
+    if let Err(error) = consumer.commit(&list, CommitMode::Sync) {
+        tracing::warn!(%error, lane = %lane.lane, "the commit of a topic made again failed; later ones cover it");
+    }
+    Ok(())
+}

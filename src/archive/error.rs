@@ -76,6 +76,12 @@ pub enum ArchiveError {
         /// What happened.
         cause: BoxError,
     },
+    /// The database refuses this one packet, whatever is tried.
+    #[error("the packet cannot be archived: {cause}")]
+    Unstorable {
+        /// Why.
+        cause: String,
+    },
     /// Something stored is not what was written.
     #[error("the archive is damaged: {what}")]
     Damaged {
@@ -93,6 +99,7 @@ impl ArchiveError {
         match self {
             Self::Unreachable { .. } => ErrorClass::Transient,
             Self::Database(error) if is_transient(error) => ErrorClass::Transient,
+            Self::Unstorable { .. } => ErrorClass::Poison,
             _ => ErrorClass::Fatal,
         }
     }
@@ -117,4 +124,10 @@ pub fn is_transient(error: &sqlx::Error) -> bool {
         }),
         _ => false,
     }
+}
+
+/// Whether the database refuses what a row holds: 22 data, 23 integrity, 54 a limit of the program.
+pub(super) fn is_refusal_of_content(error: &sqlx::Error) -> bool {
+    let is_one = |code: &str| ["22", "23", "54"].iter().any(|class| code.starts_with(class));
+    matches!(error, sqlx::Error::Database(e) if e.code().is_some_and(|code| is_one(&code)))
 }

@@ -7,11 +7,19 @@
 //! waits, so that no lost peer holds a lock for long. Must not know of streams, queues or handlers (but `ingest`, which
 //! is one).
 
+mod container_headers;
+mod copy;
+pub mod dead_letters;
 pub mod error;
 pub mod groups;
+mod handler;
 pub mod ingest;
 mod migrate;
+mod origin;
+mod read;
+mod row;
 pub mod sql;
+mod store;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +28,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgConnection, PgPool};
 
 pub use error::ArchiveError;
+pub use read::{Fetch, Fetched};
 
 /// How long the first connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
@@ -56,6 +65,7 @@ impl Default for ArchiveOptions {
 pub struct Archive {
     pool: PgPool,
     connect: Arc<PgConnectOptions>,
+    container_headers: Arc<container_headers::ContainerHeaders>,
 
     place: Arc<str>,
 }
@@ -87,7 +97,12 @@ impl Archive {
         drop(first.close().await);
         let connect = Arc::new(connect);
         let pool = pool_of(&connect, options.connections);
-        Ok(Self { pool, connect, place })
+        Ok(Self {
+            pool,
+            connect,
+            container_headers: Arc::default(),
+            place,
+        })
     }
 
     /// Checks a database URL without touching the server.

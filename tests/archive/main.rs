@@ -3,4 +3,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod ingest;
+mod filled;
+mod groups;
+
 mod migrations;

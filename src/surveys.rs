@@ -103,6 +103,28 @@ impl Mapping {
         toml::from_str(text)
     }
 
+    /// Gives all paths that it names.
+    pub fn paths(&self) -> Vec<String> {
+        let f = &self.fields;
+        let lists = [
+            &f.object_id,
+            &f.alert_id,
+            &f.jd,
+            &f.mjd,
+            &f.mjd_tai,
+            &f.ra,
+            &f.dec,
+            &f.programid,
+            &f.band,
+            &f.magnitude,
+            &f.flux_njy,
+            &f.rb,
+            &f.drb,
+            &f.ndethist,
+        ];
+        lists.iter().flat_map(|paths| paths.as_slice()).cloned().collect()
+    }
+
     /// Whether the mapping is for packets whose record has this full name.
     pub fn matches(&self, record: &str) -> bool {
         self.records.iter().any(|pattern| matches(pattern, record))

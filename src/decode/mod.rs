@@ -21,19 +21,24 @@ mod value;
 mod walk;
 mod wire;
 
+#[cfg(test)]
+pub(crate) mod tests_support;
+
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::surveys::Mapping;
-use bind::{Binding, Pick};
+use bind::Binding;
 use framing::{Codec, Container, Framing};
 use packet::{Compiled, Packet, PacketFraming, Parts};
 use plan::Plan;
 use schemas::Cache;
 
+pub(crate) use bind::{Pick, WANTED_MAX, Wanted};
 pub use error::{DecodeError, Origin, Place};
+pub(crate) use schema::Kind;
 pub use value::{Iter, Value, View};
 
 /// Largest datum that a deflate block may inflate to, bytes.
@@ -111,6 +116,27 @@ impl Decoder {
             Framing::Container(container) => split::split(self, file, &container),
             Framing::Confluent { .. } => Ok(vec![file.clone()]),
         }
+    }
+
+    /// Gives every schema that is bundled or was seen.
+    pub(crate) fn schemas(&self) -> Vec<Arc<Compiled>> {
+        for (id, text) in schemas::BUNDLED_IDS {
+            let _ = self
+                .shared
+                .cache
+                .by_id(id)
+                .unwrap_or_else(|| self.shared.cache.keep_id(id, self.compile(text.as_bytes())));
+        }
+        let bundled = schemas::BUNDLED_TEXTS
+            .iter()
+            .filter_map(|text| self.compile(text.as_bytes()).ok())
+            .map(Arc::new);
+        bundled.chain(self.shared.cache.seen()).collect()
+    }
+
+    /// Gives the paths that the mappings name.
+    pub(crate) fn mapped_paths(&self) -> Vec<String> {
+        self.shared.mappings.iter().flat_map(Mapping::paths).collect()
     }
 
     /// Frames a payload and finds its schema; inflates the datum if it is compressed.

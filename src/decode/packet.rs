@@ -9,9 +9,10 @@ use bytes::Bytes;
 
 use crate::header::AlertHeader;
 
-use super::bind::Binding;
+use super::bind::{Binding, Pick, Wanted};
 use super::plan::Plan;
 use super::value::{Value, View};
+use super::wire::Cursor;
 
 /// A writer schema, ready: its program and its mapping to the header.
 #[derive(Debug)]
@@ -143,8 +144,23 @@ impl Packet {
         &self.inner.compiled
     }
 
-    pub(crate) fn datum(&self) -> &Bytes {
-        &self.inner.datum
+    /// Reads some leaves in one walk.
+    pub(crate) fn pick<'w>(&self, wanted: &'w Wanted) -> Pick<'w> {
+        let mut pick = Pick::first(wanted);
+        if !wanted.slots.is_empty() {
+            // The datum was validated when the packet was made.
+            let _ = self
+                .inner
+                .compiled
+                .plan
+                .walk_one(&mut Cursor::new(&self.inner.datum), &mut pick);
+        }
+        pick
+    }
+
+    /// Gives one of the leaves that [`Packet::pick`] read.
+    pub(crate) fn picked(&self, pick: &Pick<'_>, place: usize) -> Value<'_> {
+        pick.value(place, &self.inner.compiled.plan, &self.inner.datum)
     }
 }
 

@@ -158,6 +158,16 @@ impl Plan {
         self.nodes.get(node as usize).copied().unwrap_or_default()
     }
 
+    /// Gives the path and the type of every field outside of arrays and maps, of the arrays too.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (String, &Kind)> {
+        let fields = self.schema.nodes.iter().enumerate().skip(1);
+        fields.filter_map(|(id, node)| {
+            let id = id as NodeId;
+            let named = self.spot(id).rows_deep == 0 && !node.name.is_empty();
+            named.then(|| (self.schema.path(id), &node.kind))
+        })
+    }
+
     /// Walks a whole datum: every byte must belong to it.
     pub(crate) fn walk_all<S: Sink>(&self, datum: &[u8], sink: &mut S) -> Result<(), DecodeError> {
         let mut cursor = Cursor::new(datum);

@@ -149,13 +149,16 @@ pub(crate) const BUNDLED_IDS: [(u32, &str); 8] = [
     (1100, include_str!("../../schemas/lsst/v11.0.json")),
 ];
 
-/// ZTF's writer schemas, by version; every ZTF packet brings its own, these are for names and for generated packets.
-pub(crate) const BUNDLED_ZTF: [(&str, &str); 7] = [
-    ("1.8", include_str!("../../schemas/ztf/v1.8.json")),
-    ("3.0", include_str!("../../schemas/ztf/v3.0.json")),
-    ("3.1", include_str!("../../schemas/ztf/v3.1.json")),
-    ("3.2", include_str!("../../schemas/ztf/v3.2.json")),
-    ("3.3", include_str!("../../schemas/ztf/v3.3.json")),
-    ("4.01", include_str!("../../schemas/ztf/v4.01.json")),
-    ("4.02", include_str!("../../schemas/ztf/v4.02.json")),
+/// Writer schemas of surveys whose packets bring their own: for the names that filters may use.
+pub(crate) const BUNDLED_TEXTS: [&str; 10] = [
+    include_str!("../../schemas/ztf/v1.8.json"),
+    include_str!("../../schemas/ztf/v3.0.json"),
+    include_str!("../../schemas/ztf/v3.1.json"),
+    include_str!("../../schemas/ztf/v3.2.json"),
+    include_str!("../../schemas/ztf/v3.3.json"),
+    include_str!("../../schemas/ztf/v4.01.json"),
+    include_str!("../../schemas/ztf/v4.02.json"),
+    include_str!("../../schemas/winter/v0.1.json"),
+    include_str!("../../schemas/pgir/v0.1.json"),
+    include_str!("../../schemas/decam/v0.1.0.json"),
 ];

@@ -32,3 +32,4 @@ pub mod stream;
 pub mod surveys;
 pub mod telemetry;
 pub mod tracker;
+pub mod units;

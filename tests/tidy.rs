@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[(&str, u8)] = &[
     ("record", 0),
     ("header", 0),
+    ("units", 0),
     ("sky", 0),
     ("query", 1),
     ("queue/core", 0),

@@ -20,6 +20,7 @@ mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
+use std::num::NonZeroU32;
 
 use idle::IdleList;
 use ready::{Rank, ReadyHeap};
@@ -46,6 +47,8 @@ pub(crate) enum Place {
     Back,
     /// Behind them, at this time.
     At(Nanos),
+    /// Before them, at this time; until then nothing of the key is served.
+    HoldUntil(Nanos),
 }
 
 /// The totals, taken at one moment.
@@ -68,6 +71,7 @@ pub(crate) struct Rules {
     pub(crate) key_capacity: Capacity,
     pub(crate) total_capacity: Capacity,
     pub(crate) reserve_per_key: usize,
+    pub(crate) key_limit: NonZeroU32,
 }
 
 /// What [`Core::take`] gives.
@@ -202,10 +206,14 @@ impl<K: Key, T> Core<K, T> {
             let Some(entry) = slot.deferred.remove(&(due, number)) else {
                 continue;
             };
-            slot.items.push_back(Entry {
-                at: due.min(now),
-                ..entry
-            });
+            let at = due.min(now);
+            if entry.holds {
+                slot.holds -= 1;
+                let holds = false;
+                slot.items.push_front(Entry { at, holds, ..entry });
+            } else {
+                slot.items.push_back(Entry { at, ..entry });
+            }
             self.totals.deferred -= 1;
             self.totals.queued += 1;
             self.refresh(id, now);
@@ -244,6 +252,7 @@ impl<K: Key, T> Core<K, T> {
             entry
         } else {
             let ((due, number), entry) = slot.deferred.pop_first()?;
+            slot.holds -= u32::from(entry.holds);
             self.undue(due, number, id);
             entry
         };
@@ -265,6 +274,7 @@ impl<K: Key, T> Core<K, T> {
                 continue;
             };
             slot.held.remove(&entry);
+            slot.holds -= u32::from(entry.holds);
             slot.dropped += 1;
             let key = slot.key.clone();
             self.held.remove(&entry);
@@ -284,7 +294,7 @@ impl<K: Key, T> Core<K, T> {
         }
         let slot = self.slot(id);
         match slot.items.front() {
-            Some(head) if !head.exclusive => slot.items.len().min((slot.settings.limit.get() - slot.count) as usize),
+            Some(head) if !head.exclusive => slot.items.len().min(slot.limit.saturating_sub(slot.count) as usize),
             head => usize::from(head.is_some()),
         }
     }
@@ -327,8 +337,11 @@ impl<K: Key, T> Core<K, T> {
             Place::Front => slot.items.push_front(entry),
             Place::Back => slot.items.push_back(entry),
             Place::At(due) if due <= now => slot.items.push_back(entry),
-            Place::At(due) => {
-                slot.deferred.insert((due, number), entry);
+            Place::HoldUntil(due) if due <= now => slot.items.push_front(entry),
+            Place::At(due) | Place::HoldUntil(due) => {
+                let holds = matches!(place, Place::HoldUntil(_));
+                slot.holds += u32::from(holds);
+                slot.deferred.insert((due, number), Entry { holds, ..entry });
                 self.deferral += 1;
                 self.due.insert((due, number, id));
                 self.next_due = self.next_due.min(due);
@@ -354,7 +367,9 @@ impl<K: Key, T> Core<K, T> {
 
     /// Removes the deferrals of one key, earliest first.
     fn take_deferred(&mut self, id: SlotId) -> Vec<Entry<T>> {
-        let deferred = std::mem::take(&mut self.slot_mut(id).deferred);
+        let slot = self.slot_mut(id);
+        slot.holds = 0;
+        let deferred = std::mem::take(&mut slot.deferred);
         for (due, number) in deferred.keys() {
             self.due.remove(&(*due, *number, id));
         }

@@ -3,6 +3,7 @@
 //! Must not know of alerts or of configuration files.
 
 use std::fmt::Display;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::FairQueue;
@@ -52,6 +53,7 @@ impl<K: Key> Default for Options<K> {
             key_capacity: Capacity::UNBOUNDED,
             total_capacity: Capacity::UNBOUNDED,
             reserve_per_key: 0,
+            key_limit: NonZeroU32::MAX,
         };
         Self {
             rules,
@@ -101,6 +103,14 @@ impl<K: Key> Options<K> {
     #[must_use]
     pub fn reserve_per_key(mut self, items: usize) -> Self {
         self.rules.reserve_per_key = items;
+        self
+    }
+
+    /// How many items of each key may be in progress at once, unless [`FairQueue::set_limit`] says otherwise for a key.
+    /// Unbounded unless said. With 1 the items of a key are completed in the order in which they were put.
+    #[must_use]
+    pub fn key_limit(mut self, limit: NonZeroU32) -> Self {
+        self.rules.key_limit = limit;
         self
     }
 

@@ -138,6 +138,7 @@ impl<K: Key, T> Put<K, T> {
             at: 0,
             bytes: options.bytes,
             exclusive: options.exclusive,
+            holds: false,
         };
         Self {
             shared: shared.clone(),

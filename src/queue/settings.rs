@@ -12,9 +12,9 @@ use super::options::Overflow;
 use super::shared::State;
 
 impl<K: Key, T> FairQueue<K, T> {
-    /// Bounds how many items of a key are in progress at once; `None` = no bound.
+    /// Bounds how many items of a key are in progress at once; `None` = the queue's limit per key.
     pub fn set_limit(&self, key: &K, limit: Option<NonZeroU32>) {
-        self.set(key, |settings| settings.limit = limit.unwrap_or(NonZeroU32::MAX));
+        self.set(key, |settings| settings.limit = limit);
     }
 
     /// Gives a key `weight` times the share of a key of weight 1, which is the default.
@@ -53,6 +53,17 @@ impl<K: Key, T> FairQueue<K, T> {
     pub fn clear(&self, key: &K) -> (usize, usize) {
         let (queued, deferred) = self.shared.with(|state, now| state.clear(key, now));
         (queued.len(), deferred.len()) // dropped here, outside the lock
+    }
+
+    /// Drops everything that waits under every key; gives its numbers: (queued, deferred). Items in progress go on.
+    pub fn clear_all(&self) -> (usize, usize) {
+        let cleared = self.shared.with(|state, now| {
+            let keys: Vec<K> = state.core.slots().map(|slot| slot.key.clone()).collect();
+            keys.iter().map(|key| state.clear(key, now)).collect::<Vec<_>>()
+        });
+        cleared.iter().fold((0, 0), |(q, d), (queued, deferred)| {
+            (q + queued.len(), d + deferred.len())
+        })
     }
 
     /// Clears a key and refuses puts under it until [`FairQueue::reopen`]. After it returned, no get gives an item of

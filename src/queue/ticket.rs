@@ -96,6 +96,21 @@ impl<K: Key, T> Ticket<K, T> {
         self.requeue(|now| Place::At(now.saturating_add(nanos(delay))))
     }
 
+    /// Puts the item back after a delay, before all others of its key, and serves nothing of its key until then: the
+    /// key's order is kept, its other items wait. The worker and the other keys are free meanwhile.
+    ///
+    /// # Errors
+    /// As [`Ticket::requeue_after`].
+    pub fn requeue_front_after(self, delay: Duration) -> Result<(), PutError<Self>> {
+        self.requeue(|now| Place::HoldUntil(now.saturating_add(nanos(delay))))
+    }
+
+    /// Whether the key serves one item at a time (its limit is 1).
+    #[must_use]
+    pub fn is_serial(&self) -> bool {
+        self.shared.with(|state, _| state.core.slot(self.slot).is_serial())
+    }
+
     /// Makes the item an ordinary one for its next turn; until it is put back or completed, the key stays locked.
     pub fn make_shared(&mut self) {
         if let Some(entry) = &mut self.entry {
@@ -130,7 +145,7 @@ impl<K: Key, T> Ticket<K, T> {
             Some(PutError::Closed(()))
         } else if state.core.slot(self.slot).settings.closed {
             Some(PutError::KeyClosed(()))
-        } else if state.joins > 0 && matches!(place, Place::At(_)) {
+        } else if state.joins > 0 && matches!(place, Place::At(_) | Place::HoldUntil(_)) {
             Some(PutError::Joining(()))
         } else {
             None

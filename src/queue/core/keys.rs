@@ -27,7 +27,7 @@ impl<K: Key, T> Core<K, T> {
                 return id;
             }
         }
-        let slot = Box::new(Slot::new(key.clone(), series(key)));
+        let slot = Box::new(Slot::new(key.clone(), self.rules.key_limit, series(key)));
         let id = self.free.pop_first().unwrap_or(self.slots.len() as SlotId);
         if let Some(place) = self.slots.get_mut(id as usize) {
             *place = Some(slot);
@@ -41,8 +41,10 @@ impl<K: Key, T> Core<K, T> {
 
     /// Changes a key's settings. True if it became eligible.
     pub(crate) fn set(&mut self, id: SlotId, now: Nanos, change: impl FnOnce(&mut Settings)) -> bool {
+        let key_limit = self.rules.key_limit;
         let slot = self.slot_mut(id);
         change(&mut slot.settings);
+        slot.limit = slot.settings.limit.unwrap_or(key_limit).get();
         if slot.placeless && slot.settings == Settings::default() && slot.is_idle() {
             self.forget(id);
             return false;

@@ -18,14 +18,16 @@ pub(crate) struct Entry<T> {
     /// Its size in bytes for the capacities, up to 4 GiB.
     pub(crate) bytes: u32,
     pub(crate) exclusive: bool,
+    /// While it is deferred, nothing of its key is served; then it goes to the front.
+    pub(crate) holds: bool,
 }
 
 /// What a user may set for a key.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) weight: NonZeroU32,
-    /// Most items in progress at once.
-    pub(crate) limit: NonZeroU32,
+    /// Most items in progress at once, instead of the queue's limit per key.
+    pub(crate) limit: Option<NonZeroU32>,
     pub(crate) paused: bool,
     /// Nothing can be put.
     pub(crate) closed: bool,
@@ -40,7 +42,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             weight: NonZeroU32::MIN,
-            limit: NonZeroU32::MAX,
+            limit: None,
             paused: false,
             closed: false,
             capacity: None,
@@ -56,6 +58,10 @@ pub(crate) struct Slot<K, T> {
     pub(super) deferred: BTreeMap<(Nanos, u64), Entry<T>>,
     /// Items in progress.
     pub(super) count: u32,
+    /// Most items in progress.
+    pub(super) limit: u32,
+    /// Deferred items that hold the key.
+    pub(super) holds: u32,
     pub(super) locked: bool,
     pub(super) stamp: u64,
     /// Gets since the stamp was renewed.
@@ -76,12 +82,14 @@ pub(crate) struct Slot<K, T> {
 }
 
 impl<K, T> Slot<K, T> {
-    pub(super) fn new(key: K, series: u32) -> Self {
+    pub(super) fn new(key: K, limit: NonZeroU32, series: u32) -> Self {
         Self {
             key,
             items: VecDeque::new(),
             deferred: BTreeMap::new(),
             count: 0,
+            limit: limit.get(),
+            holds: 0,
             locked: false,
             stamp: 0,
             gets: 0,
@@ -103,7 +111,8 @@ impl<K, T> Slot<K, T> {
         self.items.front().is_some_and(|head| {
             !self.locked
                 && !self.settings.paused
-                && self.count < self.settings.limit.get()
+                && self.holds == 0
+                && self.count < self.limit
                 && !(head.exclusive && self.count > 0)
         })
     }
@@ -119,6 +128,11 @@ impl<K, T> Slot<K, T> {
 
     pub(crate) fn in_progress(&self) -> usize {
         self.count as usize
+    }
+
+    /// Whether at most one item is in progress at a time.
+    pub(crate) fn is_serial(&self) -> bool {
+        self.limit == 1
     }
 
     pub(crate) fn deferred(&self) -> usize {

@@ -11,6 +11,7 @@ fn rules() -> Rules {
         key_capacity: Capacity::UNBOUNDED,
         total_capacity: Capacity::UNBOUNDED,
         reserve_per_key: 0,
+        key_limit: NonZeroU32::MAX,
     }
 }
 
@@ -23,6 +24,7 @@ fn put(core: &mut Core<&'static str, u64>, key: &'static str, item: u64, now: Na
             at: now,
             bytes: 0,
             exclusive: false,
+            holds: false,
         },
         now,
     );
@@ -90,6 +92,7 @@ fn forgotten_keys_give_their_memory_back() {
                 at: 0,
                 bytes: 0,
                 exclusive: false,
+                holds: false,
             },
             0,
         );
@@ -124,6 +127,7 @@ fn the_totals_always_balance() {
                         at: now,
                         bytes: 3,
                         exclusive: dice % 3 == 0,
+                        holds: false,
                     },
                     now,
                 );
@@ -137,6 +141,7 @@ fn the_totals_always_balance() {
                         at: now,
                         bytes: 3,
                         exclusive: false,
+                        holds: false,
                     },
                     now + dice % 50,
                     now,

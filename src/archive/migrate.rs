@@ -36,12 +36,7 @@ impl Archive {
         let archive = self.clone();
         to_completion(async move {
             // An index on a filled table takes as long as it takes.
-            let unhurried = archive
-                .connect
-                .as_ref()
-                .clone()
-                .options([("statement_timeout", "0"), ("idle_in_transaction_session_timeout", "0")]);
-            let pool = super::pool_of(&unhurried, 2);
+            let pool = super::pool_of(&super::unhurried(&archive.connect), 2);
             let mut connection = pool.acquire().await?;
             let from = applied(&mut connection).await?;
             if from > newest() {

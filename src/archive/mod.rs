@@ -11,12 +11,14 @@ mod container_headers;
 mod copy;
 pub mod dead_letters;
 pub mod error;
+mod export;
 pub mod groups;
 mod handler;
 pub mod ingest;
 mod migrate;
 mod origin;
 mod read;
+mod retention;
 mod row;
 pub mod sql;
 mod store;
@@ -28,6 +30,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgConnection, PgPool};
 
 pub use error::ArchiveError;
+pub use export::{Export, Exported};
 pub use read::{Fetch, Fetched};
 
 /// How long the first connection may take.
@@ -133,6 +136,16 @@ impl Archive {
             .map_err(|cause| connect_error(&self.place, cause))
     }
 
+    /// Opens a connection without a time limit on its statements, for work as long as the archive is large.
+    async fn unhurried_connection(&self) -> Result<PgConnection, ArchiveError> {
+        PgConnection::connect_with(&unhurried(&self.connect)).await.map_err(|cause| connect_error(&self.place, cause))
+    }
+
+    /// Gives a handle on the same archive with a pool of its own, of at most `connections`.
+    pub fn apart(&self, connections: u32) -> Self {
+        Self { pool: self.private_pool(connections), ..self.clone() }
+    }
+
     /// Names host, port and database for a person, without user and password.
     pub fn place(&self) -> &str {
         &self.place
@@ -179,6 +192,10 @@ fn pool_of(connect: &PgConnectOptions, connections: u32) -> PgPool {
     PgPoolOptions::new()
         .max_connections(connections)
         .connect_lazy_with(connect.clone())
+}
+
+fn unhurried(connect: &PgConnectOptions) -> PgConnectOptions {
+    connect.clone().options([("statement_timeout", "0"), ("idle_in_transaction_session_timeout", "0")])
 }
 
 fn place_of(options: &PgConnectOptions) -> String {

@@ -3,6 +3,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod dead_letters;
+mod export;
 mod ingest;
 mod filled;
 mod groups;

@@ -4,6 +4,7 @@
 //! public one: the names that the header needs, a short history and one cutout.
 
 use std::io::Write;
+use std::sync::OnceLock;
 
 use apache_avro::types::{Record, Value};
 use apache_avro::{Codec, Schema, Writer};
@@ -86,14 +87,15 @@ pub fn ztf_packets(count: u64) -> Vec<Vec<u8>> {
 
 /// A container file that holds all these records in one container block.
 pub fn container(alerts: &[Ztf]) -> Vec<u8> {
-    let schema = Schema::parse_str(SCHEMA).expect("the fixture's schema");
+    static PARSED: OnceLock<Schema> = OnceLock::new();
+    let schema = PARSED.get_or_init(|| Schema::parse_str(SCHEMA).expect("the fixture's schema"));
     let marker: [u8; 16] = std::array::from_fn(|i| {
         (alerts.first().map_or(0, |a| a.candid) as u8)
             .wrapping_mul(17)
             .wrapping_add(i as u8)
     });
     let mut writer = Writer::builder()
-        .schema(&schema)
+        .schema(schema)
         .writer(Vec::new())
         .codec(Codec::Null)
         .block_size(1 << 30)
@@ -102,7 +104,7 @@ pub fn container(alerts: &[Ztf]) -> Vec<u8> {
         .expect("a writer");
     for alert in alerts {
         writer
-            .append_value(record(&schema, alert))
+            .append_value(record(schema, alert))
             .expect("the record fits its schema");
     }
     writer.into_inner().expect("a container")

@@ -1,0 +1,202 @@
+//! Whole selections: counting them, and reading them in (jd, id) order.
+//!
+//! How exporting works: the numbers of what is selected are held by the server in a cursor that outlives its transaction
+//! (`WITH HOLD`), so the selection is one snapshot, no transaction stays open while a reader is slow, and our memory does
+//! not grow with it. The packets of each run of numbers are then read by [`Archive::fetch`].
+//!
+//! Invariants: a selection has no time limit, only a lost peer ends it; what was deleted since is left out. Must not know
+//! where packets are written to.
+
+use std::collections::HashMap;
+
+use futures::{Stream, StreamExt};
+use sqlx::{PgConnection, Postgres, QueryBuilder};
+use tokio::sync::mpsc;
+
+use super::{Archive, ArchiveError, sql, to_completion};
+use crate::query::Query;
+use crate::record::RawAlert;
+
+/// How many numbers are taken from the cursor at a time.
+const RUN: usize = 2_000;
+
+const NEXT: &str = "FETCH 2000 FROM selected";
+const NAMES: &str = "SELECT id, survey, alert_id, programid, revision FROM alert WHERE id = ANY($1)";
+
+/// An archived alert with what names it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exported {
+    /// Its number in the archive.
+    pub id: i64,
+    /// The survey.
+    pub survey: String,
+    /// `candid`, `diaSourceId`; 0 when unknown.
+    pub alert_id: i64,
+    /// 1 public, 2 partnership, 3 Caltech.
+    pub programid: i32,
+    /// 0 for the first packet of this alert id, n for the n-th with other bytes; `None` when the id is unknown.
+    pub revision: Option<i32>,
+    /// Its bytes and Kafka origin.
+    pub raw: RawAlert,
+}
+
+impl Exported {
+    /// The file's name, `SURVEY_ALERTID_PROGRAMID[_rN].avro` (`.bin` where the packet is no container file). Where the
+    /// alert id is unknown, N is the archive's number: unlike 0, it is of one packet only.
+    pub fn file_name(&self) -> String {
+        let revision = match self.revision {
+            Some(0) => String::new(),
+            Some(n) => format!("_r{n}"),
+            None => format!("_r{}", self.id),
+        };
+        let extension = if self.raw.payload.starts_with(b"Obj\x01") {
+            "avro"
+        } else {
+            "bin"
+        };
+        format!(
+            "{}_{}_{}{revision}.{extension}",
+            file_name_part(&self.survey),
+            self.alert_id,
+            self.programid
+        )
+    }
+}
+
+/// Writes everything but letters, digits, `-` and `.` as `%XX`: a survey's name comes from a packet, and must not leave
+/// the folder or meet another survey's.
+fn file_name_part(text: &str) -> String {
+    let mut part = String::new();
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'.' if at == 0 => part.push_str("%2E"),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' => part.push(char::from(byte)),
+            other => part.push_str(&format!("%{other:02X}")),
+        }
+    }
+    part
+}
+
+/// The alerts of [`Archive::export`], as a stream in (jd, id) order.
+pub type Export = futures::stream::BoxStream<'static, Result<Exported, ArchiveError>>;
+
+impl Archive {
+    /// Counts what a query selects.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Database`].
+    ///
+    /// # Cancel safety
+    /// The count goes on at the server.
+    pub async fn count(&self, query: &Query) -> Result<u64, ArchiveError> {
+        let mut statement = QueryBuilder::<Postgres>::new("");
+        sql::push_count(&mut statement, query);
+        let archive = self.clone();
+        to_completion(async move {
+            let mut connection = archive.unhurried_connection().await?;
+            let counted: i64 = statement
+                .build_query_scalar()
+                .persistent(false)
+                .fetch_one(&mut connection)
+                .await?;
+            Ok(u64::try_from(counted).unwrap_or(0))
+        })
+        .await
+    }
+
+    /// Reads everything a query selects, in (jd, id) order, as of now. After an error the stream ends.
+    ///
+    /// # Cancel safety
+    /// Taking the next item takes nothing when dropped. The statements run in a task of their own, which ends soon
+    /// after the stream was dropped.
+    pub fn export(&self, query: &Query) -> Export {
+        let mut statement = QueryBuilder::<Postgres>::new("DECLARE selected CURSOR WITH HOLD FOR ");
+        sql::push_selection(&mut statement, query);
+        let (sender, receiver) = mpsc::channel(16);
+        let archive = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = send_selected(&archive, statement, &sender).await {
+                // Nobody listens any more: then nobody needs the error.
+                let _ = sender.send(Err(error)).await;
+            }
+        });
+        receive(receiver).boxed()
+    }
+}
+
+fn receive<T: Send + 'static>(receiver: mpsc::Receiver<T>) -> impl Stream<Item = T> {
+    futures::stream::unfold(receiver, |mut receiver| async move {
+        Some((receiver.recv().await?, receiver))
+    })
+}
+
+async fn send_selected(
+    archive: &Archive,
+    mut declare: QueryBuilder<Postgres>,
+    sender: &mpsc::Sender<Result<Exported, ArchiveError>>,
+) -> Result<(), ArchiveError> {
+    let mut connection = archive.unhurried_connection().await?;
+    declare.build().persistent(false).execute(&mut connection).await?;
+    loop {
+        let run: Vec<(i64, f64)> = sqlx::query_as(NEXT).fetch_all(&mut connection).await?;
+        if run.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<i64> = run.into_iter().map(|(id, _)| id).collect();
+        let mut names = names(&mut connection, &ids).await?;
+        let mut packets = archive.fetch(ids);
+        while let Some(fetched) = packets.next().await {
+            let fetched = fetched?;
+            let Some((survey, alert_id, programid, revision)) = names.remove(&fetched.id) else {
+                continue;
+            };
+            let exported = Exported {
+                id: fetched.id,
+                survey,
+                alert_id,
+                programid,
+                revision,
+                raw: fetched.raw,
+            };
+            if sender.send(Ok(exported)).await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+type Name = (String, i64, i32, Option<i32>);
+
+async fn names(connection: &mut PgConnection, ids: &[i64]) -> Result<HashMap<i64, Name>, ArchiveError> {
+    let rows: Vec<(i64, String, i64, i32, Option<i32>)> = sqlx::query_as(NAMES).bind(ids).fetch_all(connection).await?;
+    let mut names = HashMap::with_capacity(RUN);
+    for (id, survey, alert_id, programid, revision) in rows {
+        names.insert(id, (survey, alert_id, programid, revision));
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_are_unique_and_stay_in_their_folder() {
+        let named = |survey: &str, alert_id, revision, payload: &'static [u8]| {
+            let raw = RawAlert::from_bytes(payload);
+            Exported {
+                id: 9,
+                survey: survey.into(),
+                alert_id,
+                programid: 1,
+                revision,
+                raw,
+            }
+            .file_name()
+        };
+        assert_eq!(named("ztf", 5, Some(0), b"Obj\x01"), "ztf_5_1.avro");
+        assert_eq!(named("ztf", 5, Some(2), b"Obj\x01"), "ztf_5_1_r2.avro");
+        assert_eq!(named("rubin", 5, Some(0), b"\0"), "rubin_5_1.bin");
+        assert_eq!(named("../a_b", 0, None, b"\0"), "%2E.%2Fa%5Fb_0_1_r9.bin");
+    }
+}

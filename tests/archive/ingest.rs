@@ -15,7 +15,7 @@ use crate::common::TestDb;
 use crate::common::fixtures::Ztf;
 
 /// What decoding the fixture gives, without decoding it.
-pub fn incoming(alert: &Ztf) -> Incoming {
+pub(crate) fn incoming(alert: &Ztf) -> Incoming {
     let bytes = Bytes::from(alert.packet());
     // The marker is the last 16 bytes, and stands first where the container header ends.
     let marker = bytes.slice(bytes.len() - 16..);
@@ -45,7 +45,7 @@ pub fn incoming(alert: &Ztf) -> Incoming {
     }
 }
 
-pub fn batch(range: std::ops::Range<u64>) -> Vec<Incoming> {
+pub(crate) fn batch(range: std::ops::Range<u64>) -> Vec<Incoming> {
     range.map(|n| incoming(&Ztf::new(n))).collect()
 }
 

@@ -221,6 +221,16 @@ impl Intake {
         self.core.lose(lanes);
     }
 
+    /// Hands out nothing more of the lane from `until` on, unless a later time is told: for lanes held under a lease.
+    pub fn valid_until(&self, lane: &Lane, until: Instant) {
+        self.core.valid_until(lane, until);
+    }
+
+    /// Makes due at once what would be due for commit later.
+    pub fn hurry_commits(&self) {
+        self.core.hurry_commits();
+    }
+
     /// Resolves when the stream began to close (shutdown, or enough alerts delivered).
     ///
     /// # Cancel safety

@@ -8,5 +8,7 @@ mod export;
 mod ingest;
 mod filled;
 mod groups;
+mod ingest;
+mod source;
 
 mod migrations;

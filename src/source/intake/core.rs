@@ -231,6 +231,18 @@ impl Core {
         self.lane_ended();
     }
 
+    pub(super) fn valid_until(&self, lane: &Lane, until: Instant) {
+        if let Some(lane) = self.state.lock().lanes.current_mut(lane) {
+            lane.valid_until = Some(until);
+        }
+        self.wake_stream();
+    }
+
+    pub(super) fn hurry_commits(&self) {
+        self.state.lock().lanes.hurry(Instant::now());
+        self.commit.notify_waiters();
+    }
+
     pub(super) async fn settled(&self, lane: &Lane) {
         self.until(|state| {
             let closing = state.phase != Phase::Running;

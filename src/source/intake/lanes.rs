@@ -31,6 +31,8 @@ pub(super) struct LaneState {
     /// Since when its full span has kept the source waiting without progress.
     pub(super) blocked_since: Option<Instant>,
     pub(super) behind: Option<u64>,
+    /// Nothing of it is handed out from then on.
+    pub(super) valid_until: Option<Instant>,
     rejected: VecDeque<(DeadLetter, OwnedSemaphorePermit)>,
     /// Rejections of this epoch that were confirmed.
     rejected_before: u64,
@@ -106,6 +108,7 @@ impl Lanes {
                 stopped: false,
                 blocked_since: None,
                 behind: None,
+                valid_until: None,
                 rejected: VecDeque::new(),
                 rejected_before: 0,
                 version: 0,
@@ -136,6 +139,13 @@ impl Lanes {
 
     pub(super) fn current_mut(&mut self, lane: &Lane) -> Option<&mut LaneState> {
         self.epoch(lane).and_then(|epoch| self.get_mut(epoch))
+    }
+
+    /// Says whether alerts of the epoch may be handed out now.
+    pub(super) fn is_valid(&self, epoch: Epoch, now: Instant) -> bool {
+        self.get(epoch)
+            .and_then(|lane| lane.valid_until)
+            .is_none_or(|until| now < until)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &LaneState> {

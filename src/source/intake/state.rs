@@ -300,11 +300,19 @@ impl State {
         failed.map_or(Next::End, |(error, _)| Next::Failed(error))
     }
 
+    /// Takes the next alert of a lane that is still valid; the others stay where they are.
     fn pop(&mut self, now: Instant) -> Option<Held> {
-        match self.waiting.peek() {
-            Some(Reverse(waiting)) if waiting.due <= now => self.waiting.pop().map(|Reverse(waiting)| waiting.held),
-            _ => self.ready.pop_front(),
+        while self.waiting.peek().is_some_and(|Reverse(waiting)| waiting.due <= now) {
+            let Reverse(mut waiting) = self.waiting.pop()?;
+            if self.lanes.is_valid(waiting.held.epoch, now) {
+                return Some(waiting.held);
+            }
+            waiting.due = now + REDELIVER_FIRST;
+            self.waiting.push(Reverse(waiting));
         }
+        let lanes = &self.lanes;
+        let next = self.ready.iter().position(|held| lanes.is_valid(held.epoch, now))?;
+        self.ready.remove(next)
     }
 
     /// Makes a delivery of an alert, or rejects it at once where the source said so.

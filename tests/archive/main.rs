@@ -5,10 +5,8 @@ mod common;
 
 mod dead_letters;
 mod export;
-mod ingest;
 mod filled;
 mod groups;
 mod ingest;
-mod source;
-
 mod migrations;
+mod source;

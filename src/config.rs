@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer};
 
 use crate::archive::Archive;
-use crate::query::{NightStart, QueryText};
+use crate::query::{NightStart, Query, QueryText};
 use crate::secret::Secret;
 use crate::sink::SinkConfig;
+use crate::source::kafka::config::LiveConfig;
 
 mod document;
 
@@ -57,6 +58,8 @@ pub struct SourceConfig {
     pub mode: Mode,
     /// The consumer group: of the archive, or Kafka's `group.id`.
     pub group: Option<String>,
+    /// What to read of Kafka.
+    pub live: Option<LiveConfig>,
     /// What to read of the archive.
     #[serde(default)]
     pub archive: ArchiveConfig,
@@ -153,7 +156,7 @@ impl Config {
         }
     }
 
-    /// Checks what the types cannot: gives each problem with the path of its entry.
+    /// Checks what the types cannot, reading no more than the files that a query names: gives each problem with the path of its entry.
     pub fn validate(&self) -> Vec<(Vec<String>, String)> {
         let mut found = Found::default();
         if let Some(url) = self.database.url.as_ref().and_then(Secret::literal)
@@ -162,7 +165,7 @@ impl Config {
             found.add(["database", "url"], error.to_string());
         }
         for (name, source) in &self.source {
-            validate_source(name, source, &mut found);
+            validate_source(name, source, self.night.starts_at, &mut found);
         }
         for message in self.sink.validate() {
             found.add(["sink"], message);
@@ -183,7 +186,7 @@ impl Found {
     }
 }
 
-fn validate_source(name: &str, source: &SourceConfig, found: &mut Found) {
+fn validate_source(name: &str, source: &SourceConfig, night: NightStart, found: &mut Found) {
     if name.is_empty() {
         found.add(["source", name], "a source's name cannot be empty");
     }
@@ -198,6 +201,17 @@ fn validate_source(name: &str, source: &SourceConfig, found: &mut Found) {
             ["source", name, "archive", "block_size"],
             "`block_size = 0`: a block holds at least one alert",
         );
+    }
+    if let Some(text) = &source.archive.query
+        && let Err(error) = text.clone().with_files().and_then(|text| Query::parse(&text, night))
+    {
+        found.add(["source", name, "archive", "query"], error.to_string());
+    }
+    for problem in source.live.iter().flat_map(LiveConfig::problems) {
+        found.add(["source", name, "live"], problem.to_string());
+    }
+    if source.mode == Mode::Live && source.live.is_none() {
+        found.add(["source", name], format!("source `{name}` is live; give `brokers` and `topics` in [source.{name}.live]"));
     }
     if source.mode == Mode::Files && source.files.paths.is_empty() {
         found.add(

@@ -10,6 +10,14 @@ starts_at = "12:00"
 [source.ztf]
 mode = "archive"
 group = "tde-search"
+[source.ztf.live]
+brokers = ["localhost:9092"]
+topics = ["ztf_{night}_programid1"]
+nights = 2
+start = "committed"
+end = "none"
+[source.ztf.live.librdkafka]
+"session.timeout.ms" = "30000"
 [source.ztf.archive]
 query = { night = "2018-08-19", programid = [1], where = "magnitude < 20.0" }
 block_size = 500
@@ -57,6 +65,18 @@ fn every_problem_is_reported_at_once_in_the_order_of_the_lines() {
     );
     assert!(said[3].contains("source `b` reads files"), "{said:#?}");
     assert!(said[4].starts_with("line 9: `block_size = 0`"), "{said:#?}");
+}
+
+#[test]
+fn queries_and_live_tables_are_checked_with_the_rest() {
+    let text = "[source.a]\nmode = \"live\"\n[source.a.archive]\nquery = { cone = \"1,2\" }\n[source.b]\nmode = \"live\"\n\
+                [source.b.live]\nbrokers = [\"h:9092\"]\ntopics = []\n";
+    let problems = Config::parse(text).unwrap_err();
+    let said: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), 3, "{said:#?}");
+    assert!(said[0].starts_with("line 1: source `a` is live"), "{said:#?}");
+    assert!(said[1].starts_with("line 4: `--cone` does not take `1,2`"), "{said:#?}");
+    assert!(said[2].starts_with("line 7: "), "{said:#?}");
 }
 
 #[test]

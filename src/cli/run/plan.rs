@@ -87,6 +87,7 @@ fn described_by_flags() -> SourceConfig {
     SourceConfig {
         mode: Mode::Archive,
         group: None,
+        live: None,
         archive: Default::default(),
         files: Default::default(),
     }

@@ -211,7 +211,10 @@ fn validate_source(name: &str, source: &SourceConfig, night: NightStart, found: 
         found.add(["source", name, "live"], problem.to_string());
     }
     if source.mode == Mode::Live && source.live.is_none() {
-        found.add(["source", name], format!("source `{name}` is live; give `brokers` and `topics` in [source.{name}.live]"));
+        found.add(
+            ["source", name],
+            format!("source `{name}` is live; give `brokers` and `topics` in [source.{name}.live]"),
+        );
     }
     if source.mode == Mode::Files && source.files.paths.is_empty() {
         found.add(

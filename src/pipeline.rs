@@ -56,7 +56,10 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { until_idle: None, drain_within: Duration::from_secs(8) }
+        Self {
+            until_idle: None,
+            drain_within: Duration::from_secs(8),
+        }
     }
 }
 
@@ -120,7 +123,13 @@ pub async fn run(
         let (alerts, control) = open(input.source, input.stream);
         let counts = Arc::new(FeedCounts::default());
         let (deliveries, put) = (deliveries.clone(), workers.entrance());
-        let feed = Feed { alerts, decoder: decoder.clone(), deliveries, counts: counts.clone(), put };
+        let feed = Feed {
+            alerts,
+            decoder: decoder.clone(),
+            deliveries,
+            counts: counts.clone(),
+            put,
+        };
         feeds.spawn(feed.run());
         running.push(Running { control, counts });
     }
@@ -141,7 +150,12 @@ pub async fn run(
         failure = failure.or(fed_error(fed));
     }
     failure = failure.or(workers.shutdown().await.map(PipelineError::Handler));
-    Ended { sources, interrupted: interrupted || stop.is_cancelled(), took: began.elapsed(), failure }
+    Ended {
+        sources,
+        interrupted: interrupted || stop.is_cancelled(),
+        took: began.elapsed(),
+        failure,
+    }
 }
 
 struct Running {

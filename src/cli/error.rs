@@ -8,6 +8,7 @@ use std::fmt::Display;
 use serde::Serialize;
 
 use crate::archive::ArchiveError;
+use crate::archive::groups::GroupError;
 
 /// The program's exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +134,16 @@ impl From<ArchiveError> for CliError {
                 Self::failed("not_migrated", error).hint("run `alertstream migrate`")
             }
             _ => Self::failed("database", error),
+        }
+    }
+}
+
+impl From<GroupError> for CliError {
+    fn from(error: GroupError) -> Self {
+        match &error {
+            GroupError::BadName { .. } => Self::refused("usage", error),
+            GroupError::Database(_) => Self::failed("database", error),
+            _ => Self::failed("group", error),
         }
     }
 }

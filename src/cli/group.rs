@@ -77,11 +77,18 @@ enum GroupCommand {
 
 pub(super) async fn run(call: &Call, args: GroupArgs) -> CliResult {
     match args.command {
-        GroupCommand::Create { name, block_size, wait, query } => {
+        GroupCommand::Create {
+            name,
+            block_size,
+            wait,
+            query,
+        } => {
             check_name(&name).map_err(|error| CliError::refused("usage", error))?;
             let query = query.query(call.config().night.starts_at)?;
             let groups = groups(call).await?;
-            let group = groups.join_or_create(&name, Some(&query), block_size.unwrap_or(DEFAULT_BLOCK_SIZE)).await?;
+            let group = groups
+                .join_or_create(&name, Some(&query), block_size.unwrap_or(DEFAULT_BLOCK_SIZE))
+                .await?;
             if wait {
                 build(&groups, &group).await?;
             }
@@ -106,13 +113,19 @@ pub(super) async fn run(call: &Call, args: GroupArgs) -> CliResult {
         }
         GroupCommand::Delete { name } => {
             groups(call).await?.delete(&name).await?;
-            say_state(call, &Steered { name, state: "deleted".into() })
+            say_state(
+                call,
+                &Steered {
+                    name,
+                    state: "deleted".into(),
+                },
+            )
         }
     }
 }
 
 async fn groups(call: &Call) -> CliResult<Groups> {
-    Ok(Groups::new(call.archive().await?.pool().clone()))
+    Ok(Groups::new(&call.archive().await?))
 }
 
 /// Builds the group to its end, or until a signal; whoever consumes continues then.
@@ -130,7 +143,10 @@ async fn build(groups: &Groups, group: &Group) -> CliResult<()> {
                     .hint(format!("see `alertstream group show {}`", group.name)));
             }
             BuildStep::Deleted => {
-                return Err(CliError::failed("group", format!("group `{}` was deleted meanwhile", group.name)));
+                return Err(CliError::failed(
+                    "group",
+                    format!("group `{}` was deleted meanwhile", group.name),
+                ));
             }
         }
     }
@@ -161,16 +177,30 @@ fn text(group: &GroupStatus) -> String {
         ("  remaining", alerts.remaining.to_string()),
         ("  dead", alerts.dead.to_string()),
         ("  missing", alerts.missing.to_string()),
-        ("blocks", format!("{} free, {} claimed, {} done", blocks.free, blocks.claimed, blocks.done)),
+        (
+            "blocks",
+            format!("{} free, {} claimed, {} done", blocks.free, blocks.claimed, blocks.done),
+        ),
         ("block size", group.block_size.to_string()),
         ("generation", group.generation.to_string()),
         ("rate", known(group.rate_per_second, " alerts/s")),
         ("remaining time", known(group.eta_seconds, " s")),
-        ("created", group.created_at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)),
+        (
+            "created",
+            group.created_at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true),
+        ),
     ]);
     for member in &group.members {
-        let Member { id, host, pid, claimed_blocks, .. } = member;
-        text.push_str(&format!("member {id}: process {pid} on {host}, {claimed_blocks} blocks\n"));
+        let Member {
+            id,
+            host,
+            pid,
+            claimed_blocks,
+            ..
+        } = member;
+        text.push_str(&format!(
+            "member {id}: process {pid} on {host}, {claimed_blocks} blocks\n"
+        ));
     }
     text
 }
@@ -178,10 +208,15 @@ fn text(group: &GroupStatus) -> String {
 async fn list(call: &Call) -> CliResult {
     let all = groups(call).await?.list().await?;
     match call.format {
-        Format::Json => all.iter().try_for_each(|group| output::result(call.format, group, text))?,
+        Format::Json => all
+            .iter()
+            .try_for_each(|group| output::result(call.format, group, text))?,
         Format::Text => {
             let rows: Vec<Vec<String>> = all.iter().map(row).collect();
-            output::stdout(&output::table(&["name", "state", "alerts", "acknowledged", "remaining", "dead"], &rows))?;
+            output::stdout(&output::table(
+                &["name", "state", "alerts", "acknowledged", "remaining", "dead"],
+                &rows,
+            ))?;
         }
     }
     Ok(Exit::Finished)
@@ -189,8 +224,16 @@ async fn list(call: &Call) -> CliResult {
 
 fn row(group: &GroupStatus) -> Vec<String> {
     let alerts = &group.alerts;
-    let counts = [alerts.total, alerts.acknowledged, alerts.remaining + alerts.in_progress, alerts.dead];
-    [group.name.clone(), state(group.state)].into_iter().chain(counts.map(|count| count.to_string())).collect()
+    let counts = [
+        alerts.total,
+        alerts.acknowledged,
+        alerts.remaining + alerts.in_progress,
+        alerts.dead,
+    ];
+    [group.name.clone(), state(group.state)]
+        .into_iter()
+        .chain(counts.map(|count| count.to_string()))
+        .collect()
 }
 
 /// Writes a state as the JSON does.
@@ -210,6 +253,8 @@ async fn steered(call: &Call, groups: &Groups, name: String) -> CliResult {
 }
 
 fn say_state(call: &Call, done: &Steered) -> CliResult {
-    output::result(call.format, done, |done| format!("group `{}` is {}\n", done.name, done.state))?;
+    output::result(call.format, done, |done| {
+        format!("group `{}` is {}\n", done.name, done.state)
+    })?;
     Ok(Exit::Finished)
 }

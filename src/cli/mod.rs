@@ -16,11 +16,14 @@ use crate::secret::Secret;
 
 pub mod embedded;
 pub mod error;
+mod group;
 mod logging;
 mod migrate;
 mod output;
+mod progress;
 mod query_args;
 mod run;
+mod signals;
 
 use error::{CliError, CliResult, Exit};
 use output::Format;
@@ -90,6 +93,7 @@ enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Group(group::GroupArgs),
     Migrate(migrate::MigrateArgs),
 }
 
@@ -177,6 +181,7 @@ fn run(args: &[OsString]) -> CliResult {
 
 async fn dispatch(command: Command, call: &Call) -> CliResult {
     match command {
+        Command::Group(args) => group::run(call, args).await,
         Command::Migrate(_) => migrate::run(call).await,
     }
 }

@@ -17,7 +17,11 @@ pub(super) struct Progress {
 impl Progress {
     /// Counts without a known end.
     pub(super) fn counting(what: &'static str, unit: &str) -> Self {
-        Self::new(None, what, &format!("{{spinner}} {{msg}}: {{human_pos}} {unit}, {{per_sec}}, {{elapsed}}"))
+        Self::new(
+            None,
+            what,
+            &format!("{{spinner}} {{msg}}: {{human_pos}} {unit}, {{per_sec}}, {{elapsed}}"),
+        )
     }
 
     /// Counts towards an end.
@@ -27,7 +31,11 @@ impl Progress {
     }
 
     fn new(total: Option<u64>, what: &'static str, line: &str) -> Self {
-        let target = if output::is_watched() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let target = if output::is_watched() {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
         let bar = ProgressBar::with_draw_target(total, target).with_message(what);
         if let Ok(style) = ProgressStyle::with_template(line) {
             bar.set_style(style);

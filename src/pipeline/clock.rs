@@ -14,7 +14,9 @@ pub(super) struct Deliveries {
 impl Deliveries {
     /// Begins to count now.
     pub(super) fn new() -> Self {
-        Self { last: watch::Sender::new(Instant::now()) }
+        Self {
+            last: watch::Sender::new(Instant::now()),
+        }
     }
 
     /// Says that something was delivered.
@@ -27,7 +29,9 @@ impl Deliveries {
     /// # Cancel safety
     /// Nothing is lost.
     pub(super) async fn idle(&self, after: Option<Duration>) {
-        let Some(after) = after else { return std::future::pending().await };
+        let Some(after) = after else {
+            return std::future::pending().await;
+        };
         loop {
             let last = *self.last.borrow();
             tokio::time::sleep_until(last + after).await;
@@ -48,7 +52,11 @@ mod tests {
         let deliveries = Deliveries::new();
         let waiting = deliveries.idle(Some(Duration::from_secs(5)));
         tokio::pin!(waiting);
-        assert!(tokio::time::timeout(Duration::from_secs(3), waiting.as_mut()).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_secs(3), waiting.as_mut())
+                .await
+                .is_err()
+        );
         deliveries.happened();
         waiting.await;
         assert_eq!(start.elapsed(), Duration::from_secs(8));

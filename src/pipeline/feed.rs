@@ -48,7 +48,13 @@ impl<P: Fn(Delivery<Packet>)> Feed<P> {
     /// # Cancel safety
     /// The deliveries under way are released.
     pub(super) async fn run(self) -> Result<(), SourceError> {
-        let Self { alerts, decoder, deliveries, counts, put } = self;
+        let Self {
+            alerts,
+            decoder,
+            deliveries,
+            counts,
+            put,
+        } = self;
         let mut turns = alerts.ready_chunks(TURN);
         while let Some(turn) = turns.next().await {
             deliveries.happened();

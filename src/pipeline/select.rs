@@ -32,7 +32,10 @@ pub struct Selected {
 impl Selector {
     /// Makes the handler; without a filter every alert is selected.
     pub fn new(sink: Sink) -> Self {
-        Self { sink, counts: Mutex::default() }
+        Self {
+            sink,
+            counts: Mutex::default(),
+        }
     }
 
     /// Gives the counts of a source.
@@ -47,9 +50,16 @@ impl Selector {
 
 impl Handler for Selector {
     async fn handle(&self, alert: &Packet, cx: &Context<'_>) -> Result<(), HandleError> {
-        let place = Place { source: cx.source, position: cx.position, attempt: cx.attempt };
+        let place = Place {
+            source: cx.source,
+            position: cx.position,
+            attempt: cx.attempt,
+        };
         // No alert is at fault when a line cannot be written: the run ends, and they are delivered again.
-        self.sink.write(alert, &place).await.map_err(|error| HandleError::Fatal { cause: error.into() })?;
+        self.sink
+            .write(alert, &place)
+            .await
+            .map_err(|error| HandleError::Fatal { cause: error.into() })?;
         self.count(cx.source, |counts| counts.selected += 1);
         Ok(())
     }

@@ -33,7 +33,11 @@ struct Fault {
 impl Workers {
     /// Starts workers that handle one alert at a time.
     pub fn each<H: Handler>(handler: Arc<H>, workers: usize) -> Self {
-        let this = Self { queue: Queue::new(), tasks: Mutex::default(), fault: Arc::default() };
+        let this = Self {
+            queue: Queue::new(),
+            tasks: Mutex::default(),
+            fault: Arc::default(),
+        };
         for _ in 0..workers {
             let (queue, handler, fault) = (this.queue.clone(), handler.clone(), this.fault.clone());
             this.tasks.lock().spawn(async move {
@@ -49,7 +53,11 @@ impl Workers {
 
     /// Starts workers that handle up to `most` alerts at a time.
     pub fn batches<H: BatchHandler>(handler: Arc<H>, workers: usize, most: usize) -> Self {
-        let this = Self { queue: Queue::new(), tasks: Mutex::default(), fault: Arc::default() };
+        let this = Self {
+            queue: Queue::new(),
+            tasks: Mutex::default(),
+            fault: Arc::default(),
+        };
         for _ in 0..workers {
             let (queue, handler, fault) = (this.queue.clone(), handler.clone(), this.fault.clone());
             this.tasks.lock().spawn(async move {
@@ -78,7 +86,11 @@ impl Workers {
 
     pub(super) async fn failed(&self) -> BoxError {
         self.fault.happened.cancelled().await;
-        self.fault.cause.lock().take().unwrap_or_else(|| "the workers failed".into())
+        self.fault
+            .cause
+            .lock()
+            .take()
+            .unwrap_or_else(|| "the workers failed".into())
     }
 
     pub(super) async fn drain(&self, within: Duration) {
@@ -111,7 +123,8 @@ fn context(delivery: &Delivery<Packet>) -> Context<'_> {
 fn settle(delivery: Delivery<Packet>, result: Result<(), HandleError>, fault: &Fault) {
     match result {
         Ok(()) => delivery.ack(),
-        Err(HandleError::Reject { cause } | HandleError::Retry { cause, .. }) => {
+        Err(HandleError::Retry { .. }) => delivery.release(),
+        Err(HandleError::Reject { cause }) => {
             delivery.reject_as(Rejection::new("handler", cause.to_string()));
         }
         Err(HandleError::Fatal { cause }) => {

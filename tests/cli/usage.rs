@@ -42,6 +42,34 @@ fn help_mentions_every_command_and_the_exit_codes() {
 }
 
 #[test]
+fn what_is_wrong_with_a_query_is_refused_naming_the_value() {
+    let queries: [(&[&str], &str); 12] = [
+        (&[], "no query"),
+        (&["--every", "0"], "`0`"),
+        (&["--every", "3/3"], "3/3"),
+        (&["--limit", "0"], "limit"),
+        (&["--band", "q"], "q"),
+        (&["--cone", "10,20"], "10,20"),
+        (&["--cone", "400,20,1"], "400"),
+        (&["--jd", "5..1"], "5..1"),
+        (&["--object", ""], "object"),
+        (&["--where", "zp < 1"], "zp"),
+        (&["--all", "--programid", "1"], "--all"),
+        (&["--candid", "@/no/such/file"], "/no/such/file"),
+    ];
+    for (query, named) in queries {
+        let args: Vec<&str> = ["group", "create", "g"].iter().chain(query).copied().collect();
+        refused_naming(&args, named);
+    }
+}
+
+#[test]
+fn numbers_that_make_no_sense_are_refused() {
+    refused_naming(&["group", "create", "g", "--all", "--block-size", "0"], "0");
+    refused_naming(&["group", "create", "a/b", "--all"], "a/b");
+}
+
+#[test]
 fn an_unknown_flag_is_a_json_error_under_json() {
     let error = refused(&["migrate", "--bogus"]).error();
     assert_eq!(error["class"], "usage");

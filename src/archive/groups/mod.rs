@@ -227,8 +227,11 @@ impl Groups {
     }
 }
 
-/// A name stands between slashes in a position, and in one line of a terminal.
-fn check_name(name: &str) -> Result<(), GroupError> {
+/// Checks a group's name: it stands between slashes in a position, and in one line of a terminal.
+///
+/// # Errors
+/// [`GroupError::BadName`].
+pub fn check_name(name: &str) -> Result<(), GroupError> {
     if name.is_empty() || name.len() > 200 || name.chars().any(|c| c == '/' || c.is_control()) {
         return Err(GroupError::BadName {
             name: name.escape_debug().to_string(),

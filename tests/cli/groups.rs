@@ -1,0 +1,87 @@
+//! `group`: its keys, its states, its exit codes.
+
+use crate::common::TestDb;
+use crate::support::{json_on, keys, on};
+
+const SHOW: [&str; 14] = [
+    "alerts",
+    "block_size",
+    "blocks",
+    "created_at",
+    "eta_seconds",
+    "generation",
+    "members",
+    "name",
+    "query",
+    "query_hash",
+    "rate_per_second",
+    "reason",
+    "state",
+    "total_final",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_has_the_documented_keys_from_create_to_delete() {
+    let db = TestDb::new().await;
+    let made = json_on(&db, ["group", "create", "g", "--all", "--block-size", "7"]).exits(0).json();
+    assert_eq!(keys(&made), SHOW);
+    assert_eq!((&made["state"], &made["block_size"], &made["total_final"]), (&"building".into(), &7.into(), &false.into()));
+    assert_eq!(made["alerts"]["total"], 0);
+    let built = json_on(&db, ["group", "create", "g", "--all", "--wait"]).exits(0).json();
+    assert_eq!((&built["state"], &built["total_final"]), (&"ready".into(), &true.into()));
+    assert_eq!(keys(&built["alerts"]), ["acknowledged", "dead", "in_progress", "missing", "remaining", "total"]);
+    assert_eq!(keys(&built["blocks"]), ["claimed", "done", "free", "total"]);
+    let hash = built["query_hash"].as_str().unwrap();
+    assert!(hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()), "{hash}");
+
+    for (verb, state) in [("pause", "paused"), ("resume", "ready"), ("rewind", "building"), ("delete", "deleted")] {
+        let said = json_on(&db, ["group", verb, "g"]).exits(0).json();
+        assert_eq!(keys(&said), ["name", "state"]);
+        assert_eq!((&said["name"], &said["state"]), (&"g".into(), &state.into()));
+    }
+    assert!(json_on(&db, ["group", "list"]).exits(0).stdout.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_are_listed_one_a_line() {
+    let db = TestDb::new().await;
+    for name in ["a", "b"] {
+        on(&db, ["group", "create", name, "--night", "2018-08-19"]).exits(0);
+    }
+    let lines = json_on(&db, ["group", "list"]).exits(0).lines();
+    assert_eq!(lines.iter().map(|line| line["name"].as_str().unwrap()).collect::<Vec<_>>(), ["a", "b"]);
+    let text = on(&db, ["group", "list"]).exits(0).stdout;
+    assert!(text.starts_with("name") && text.lines().count() == 3, "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_bound_to_another_query_is_a_failure_that_shows_both() {
+    let db = TestDb::new().await;
+    on(&db, ["group", "create", "g", "--programid", "1"]).exits(0);
+    let error = json_on(&db, ["group", "create", "g", "--programid", "2"]).exits(1).error();
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("[1]") && message.contains("[2]"), "{message}");
+    on(&db, ["group", "create", "g", "--programid", "1,1"]).exits(0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_group_is_a_failure() {
+    let db = TestDb::new().await;
+    for verb in ["show", "rewind", "pause", "resume", "delete"] {
+        let error = json_on(&db, ["group", verb, "nobody"]).exits(1).error();
+        assert!(error["message"].as_str().unwrap().contains("`nobody`"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_without_tables_is_a_failure_that_says_migrate() {
+    let db = TestDb::empty().await;
+    let error = json_on(&db, ["group", "list"]).exits(1).error();
+    assert!(error["hint"].as_str().unwrap().contains("alertstream migrate"));
+    let done = json_on(&db, ["migrate"]).exits(0).json();
+    assert_eq!(keys(&done), ["from", "to"]);
+    assert_eq!(done["from"], 0);
+    let again = json_on(&db, ["migrate"]).exits(0).json();
+    assert_eq!(again["from"], again["to"]);
+    json_on(&db, ["group", "list"]).exits(0);
+}

@@ -350,7 +350,7 @@ impl<'p> Picked<'p> {
 }
 
 /// Gives the version in a record's name: `lsst.v9_0.alert` is 9.0.
-fn version_in_name(name: &str) -> Option<String> {
+pub(crate) fn version_in_name(name: &str) -> Option<String> {
     name.split('.').find_map(|part| {
         let (major, minor) = part.strip_prefix('v')?.split_once('_')?;
         let number = |s: &str| s.parse::<u32>().ok();

@@ -7,6 +7,7 @@
 //! Invariants: the decoder never panics on any bytes, allocates no more than the payload's length, and is the only place
 //! where packets are made. Must not know sources or queues.
 
+mod base64;
 mod bind;
 mod deflate;
 mod error;
@@ -14,6 +15,7 @@ pub mod framing;
 mod json;
 pub mod packet;
 pub mod plan;
+mod registry;
 mod schema;
 pub mod schemas;
 mod split;
@@ -34,11 +36,13 @@ use bind::Binding;
 use framing::{Codec, Container, Framing};
 use packet::{Compiled, Packet, PacketFraming, Parts};
 use plan::Plan;
+use registry::{Next, Registry};
 use schemas::Cache;
 
 pub(crate) use bind::{Pick, WANTED_MAX, Wanted};
 pub use error::{DecodeError, Origin, Place};
 pub(crate) use schema::Kind;
+pub use registry::SchemasConfig;
 pub use value::{Iter, Value, View};
 
 /// Largest datum that a deflate block may inflate to, bytes.
@@ -60,23 +64,35 @@ pub struct Decoder {
 struct Shared {
     cache: Cache<Compiled>,
     mappings: Vec<Mapping>,
+    registry: Option<Registry>,
+}
+
+/// What a decoder is made of, besides what is bundled.
+#[derive(Debug, Clone, Default)]
+pub struct DecoderConfig {
+    /// Mappings of further surveys; they come before the bundled ones.
+    pub mappings: Vec<Mapping>,
+    /// Where schemas come from that are not bundled.
+    pub schemas: SchemasConfig,
 }
 
 impl Decoder {
     /// A decoder with the bundled schemas and survey mappings.
     pub fn bundled() -> Self {
-        Self::with_mappings(Vec::new())
+        Self::from_parts(Vec::new(), None)
     }
 
-    /// A decoder with further mappings, which come before the bundled ones.
-    pub fn with_mappings(mut mappings: Vec<Mapping>) -> Self {
+    /// A decoder with further mappings and a schema registry.
+    ///
+    /// # Errors
+    /// A secret of the registry cannot be read.
+    pub fn new(config: DecoderConfig) -> Result<Self, crate::secret::SecretError> {
+        Ok(Self::from_parts(config.mappings, Registry::new(&config.schemas)?))
+    }
+
+    fn from_parts(mut mappings: Vec<Mapping>, registry: Option<Registry>) -> Self {
         mappings.extend(crate::surveys::bundled());
-        Self {
-            shared: Arc::new(Shared {
-                cache: Cache::new(),
-                mappings,
-            }),
-        }
+        Self { shared: Arc::new(Shared { cache: Cache::new(), mappings, registry }) }
     }
 
     /// Frames, finds the schema, decodes the header and validates the whole packet.
@@ -172,9 +188,56 @@ impl Decoder {
         if let Some(known) = self.shared.cache.by_id(id) {
             return known;
         }
-        let bundled = schemas::BUNDLED_IDS.iter().find(|(known, _)| *known == id);
-        let (_, text) = bundled.ok_or(DecodeError::UnknownSchema { id })?;
-        self.shared.cache.keep_id(id, self.compile(text.as_bytes()))
+        if let Some((_, text)) = schemas::BUNDLED_IDS.iter().find(|(known, _)| *known == id) {
+            return self.shared.cache.keep_id(id, self.compile(text.as_bytes()));
+        }
+        let registry = self.shared.registry.as_ref().ok_or(DecodeError::UnknownSchema { id })?;
+        let text = registry.on_disk(id).ok_or(DecodeError::SchemaPending { id })?;
+        self.shared.cache.keep_id(id, self.compile(&text))
+    }
+
+    /// Waits until the schema of an id is here: after [`DecodeError::SchemaPending`], decode again when this returns.
+    ///
+    /// Waits for as long as the registry is down or does not know the id, and asks it again with back-off; whoever must
+    /// not wait that long drops the future. Returns at once when no registry is configured. Runs on a tokio runtime.
+    ///
+    /// # Cancel safety
+    /// Only the waiting stops: a fetch under way goes on to its own timeout (10 s) and its result is kept.
+    pub async fn resolve(&self, id: u32) {
+        loop {
+            let Some(registry) = &self.shared.registry else { return };
+            // Made before the state is looked at, so that a fetch which ends in between is not missed.
+            let changed = registry.changed();
+            if !matches!(self.by_id(id), Err(DecodeError::SchemaPending { .. })) {
+                return;
+            }
+            match registry.turn(id, tokio::time::Instant::now()) {
+                Next::Wait => changed.await,
+                Next::Sleep(at) => tokio::time::sleep_until(at).await,
+                Next::Fetch => {
+                    let decoder = self.clone();
+                    // The closure ends the turn itself: a caller that is dropped leaves nobody waiting for ever.
+                    let fetched = tokio::task::spawn_blocking(move || decoder.fetch(id)).await;
+                    if fetched.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn fetch(&self, id: u32) {
+        let Some(registry) = &self.shared.registry else { return };
+        // Another turn may have ended between the look and this one.
+        if !matches!(self.by_id(id), Err(DecodeError::SchemaPending { .. })) {
+            return registry.done(id, Ok(()), tokio::time::Instant::now());
+        }
+        let fetched = registry.fetch(id);
+        let ended = fetched.as_ref().map(|_| ());
+        if let Ok(text) = &fetched {
+            let _ = self.shared.cache.keep_id(id, self.compile(text));
+        }
+        registry.done(id, ended, tokio::time::Instant::now());
     }
 
     fn compile(&self, text: &[u8]) -> Result<Compiled, DecodeError> {

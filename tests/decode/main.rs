@@ -3,3 +3,4 @@
 mod any;
 mod corpus;
 mod differential;
+mod registry;

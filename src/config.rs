@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer};
 
 use crate::archive::Archive;
+use crate::decode::{Decoder, DecoderConfig, SchemasConfig};
 use crate::query::{NightStart, Query, QueryText};
 use crate::secret::Secret;
 use crate::sink::SinkConfig;
 use crate::source::kafka::config::LiveConfig;
+use crate::surveys::Mapping;
 
 mod document;
 
@@ -31,6 +33,10 @@ pub struct Config {
     pub source: BTreeMap<String, SourceConfig>,
     /// Where selected alerts go.
     pub sink: SinkConfig,
+    /// Where writer schemas come from that are not bundled.
+    pub schemas: SchemasConfig,
+    /// Mappings of further surveys to the alert header; the table's name is the survey's unless the mapping says one.
+    pub survey: BTreeMap<String, Mapping>,
 }
 
 /// `[database]`.
@@ -132,6 +138,22 @@ impl Config {
             path: path.to_owned(),
             problems,
         })
+    }
+
+    /// Makes the decoder: the bundled schemas and mappings, and what `[schemas]` and `[survey.NAME]` add.
+    ///
+    /// # Errors
+    /// A secret of the registry cannot be read.
+    pub fn decoder(&self) -> Result<Decoder, crate::secret::SecretError> {
+        let named = |(name, mapping): (&String, &Mapping)| {
+            let mut mapping = mapping.clone();
+            if mapping.survey.is_empty() {
+                mapping.survey.clone_from(name);
+            }
+            mapping
+        };
+        let mappings = self.survey.iter().map(named).collect();
+        Decoder::new(DecoderConfig { mappings, schemas: self.schemas.clone() })
     }
 
     /// Reads and checks the text of a file.

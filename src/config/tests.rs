@@ -92,3 +92,13 @@ fn a_password_is_never_shown() {
     let fine = Config::parse("[database]\nurl = \"postgres://user:hunter2@host/db\"\n").unwrap();
     assert!(!format!("{fine:?}").contains("hunter2"));
 }
+
+#[test]
+fn a_survey_of_the_users_own_gives_the_header_its_fields() {
+    let text = "[schemas]\nregistry = \"http://localhost:8081\"\n[survey.kite]\nrecords = [\"kite.alert\"]\n\
+        [survey.kite.fields]\nobject_id = \"name\"\njd = [\"when\", \"then\"]\n";
+    let config = Config::parse(text).unwrap();
+    assert_eq!(config.survey["kite"].fields.jd.as_slice(), ["when", "then"]);
+    assert!(config.decoder().is_ok());
+    assert!(Config::parse("[survey.kite.fields]\nobject = \"name\"\n").is_err());
+}

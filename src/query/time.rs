@@ -36,8 +36,8 @@ impl NightStart {
         }
     }
 
-    /// Gives the jd at which the night of a date begins.
-    fn jd(self, date: NaiveDate) -> f64 {
+    /// Gives the JD (UTC, days) at which the night of a date begins.
+    pub fn begins(self, date: NaiveDate) -> f64 {
         midnight(date) + f64::from(self.secs) / 86_400.0
     }
 }
@@ -114,7 +114,7 @@ pub(super) fn night(text: &str, starts_at: NightStart) -> Result<JdRange, QueryE
     };
     let after = |date: NaiveDate| {
         date.checked_add_days(Days::new(1))
-            .map_or(f64::INFINITY, |next| starts_at.jd(next))
+            .map_or(f64::INFINITY, |next| starts_at.begins(next))
     };
     let (first, last) = text
         .split_once("..")
@@ -125,7 +125,7 @@ pub(super) fn night(text: &str, starts_at: NightStart) -> Result<JdRange, QueryE
     let from = if first.is_empty() {
         f64::NEG_INFINITY
     } else {
-        starts_at.jd(date(first.trim())?)
+        starts_at.begins(date(first.trim())?)
     };
     let to = if last.is_empty() {
         f64::INFINITY

@@ -3,10 +3,13 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod corpus;
 mod dead_letters;
 mod export;
 mod filled;
 mod groups;
 mod ingest;
+mod killed;
 mod migrations;
+mod newer;
 mod source;

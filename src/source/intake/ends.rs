@@ -38,9 +38,12 @@ impl Core {
     pub(crate) fn poll_next(self: &Arc<Self>, waker: &Waker) -> Polled {
         // Registered before looking: an alert that is delivered between the two wakes this waker.
         self.stream.lock().replace(waker.clone());
-        let (next, closed) = self.state.lock().hand_out(Instant::now(), &self.cfg);
-        if closed {
+        let (next, changes) = self.state.lock().hand_out(Instant::now(), &self.cfg);
+        if changes.closed {
             self.announce_closing();
+        } else if changes.commit {
+            self.commit.notify_waiters();
+            self.lane.notify_waiters();
         }
         match next {
             Next::Deliver { key, raw, at, attempt } => {

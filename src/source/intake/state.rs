@@ -106,6 +106,8 @@ pub(super) struct Changes {
     pub(super) lane: bool,
     /// The stream has something to hand out, or to time.
     pub(super) stream: bool,
+    /// The stream began to close.
+    pub(super) closed: bool,
 }
 
 impl State {
@@ -159,28 +161,42 @@ impl State {
     }
 
     /// Gives the next delivery: a released alert whose time has come, else the next new one.
-    pub(super) fn hand_out(&mut self, now: Instant, cfg: &StreamConfig) -> (Next, bool) {
+    pub(super) fn hand_out(&mut self, now: Instant, cfg: &StreamConfig) -> (Next, Changes) {
+        let (due, phase) = (self.lanes.next_due(), self.phase);
+        let next = self.look(now, cfg);
+        // An alert that its source rejects settles here, where nobody else would tell of it.
+        let commit = self.lanes.next_due() != due;
+        (
+            next,
+            Changes {
+                commit,
+                closed: self.phase != phase,
+                ..Changes::default()
+            },
+        )
+    }
+
+    fn look(&mut self, now: Instant, cfg: &StreamConfig) -> Next {
         loop {
             if self.phase != Phase::Running {
-                return (self.at_end(), false);
+                return self.at_end();
             }
             let Some(held) = self.pop(now) else {
-                return (
-                    Next::Wait(self.waiting.peek().map(|Reverse(waiting)| waiting.due)),
-                    false,
-                );
+                return Next::Wait(self.waiting.peek().map(|Reverse(waiting)| waiting.due));
             };
             let taken = cfg.quota.as_ref().map_or(Taken::One, |quota| quota.take());
             if taken == Taken::None {
                 drop(held);
                 self.close(now);
-                return (Next::End, true);
+                return Next::End;
             }
-            let Some(next) = self.give(held, now) else { continue };
+            let next = self.give(held, now);
             if taken == Taken::Last {
                 self.close(now);
             }
-            return (next, taken == Taken::Last);
+            if let Some(next) = next {
+                return next;
+            }
         }
     }
 

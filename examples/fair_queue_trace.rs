@@ -9,7 +9,7 @@ use alertstream::queue::{FairQueue, Options, PutOptions, Ticket};
 use clap::Parser;
 
 #[derive(Parser)]
-struct Args {
+pub(crate) struct Args {
     #[arg(long)]
     seed: u64,
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
@@ -36,7 +36,7 @@ fn main() {
 }
 
 /// What the trace emits, and the queue and tickets at its end.
-fn trace(args: &Args) -> (Vec<String>, FairQueue<u64, u64>, Vec<Ticket<u64, u64>>) {
+pub(crate) fn trace(args: &Args) -> (Vec<String>, FairQueue<u64, u64>, Vec<Ticket<u64, u64>>) {
     let keys = usize::try_from(args.keys).unwrap_or(usize::MAX);
     let queue = Options::new().idle_keys_max(keys).idle_grace(Duration::MAX).build();
     let (mut x, mut n, mut tickets, mut words) = (args.seed, 0, Vec::new(), Vec::new());

@@ -361,6 +361,7 @@ impl<K: Key, T> Core<K, T> {
         slot.locked = false;
         if slot.settings.weight.get() == 1 {
             slot.stamp = tick;
+            slot.gets = 0;
         }
         self.totals.in_progress -= 1;
     }

@@ -1,0 +1,229 @@
+//! Cases 22 to 24: the queue against a model of the rule that is as plain as the rule.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use alertstream::queue::{FairQueue, Options, PutOptions, Ticket};
+
+use super::*;
+
+#[derive(Default)]
+struct ModelKey {
+    known: bool,
+    queued: VecDeque<(u64, bool)>,
+    count: u64,
+    locked: bool,
+    stamp: u64,
+    gets: u64,
+    weight: u64,
+    limit: u64,
+    paused: bool,
+}
+
+struct Model {
+    keys: Vec<ModelKey>,
+    tick: u64,
+}
+
+impl ModelKey {
+    fn is_eligible(&self) -> bool {
+        let Some((_, exclusive)) = self.queued.front() else {
+            return false;
+        };
+        !self.locked && !self.paused && self.count < self.limit && !(*exclusive && self.count > 0)
+    }
+}
+
+impl Model {
+    fn new(keys: usize) -> Self {
+        let key = || ModelKey {
+            weight: 1,
+            limit: u64::MAX,
+            ..ModelKey::default()
+        };
+        Self {
+            keys: std::iter::repeat_with(key).take(keys).collect(),
+            tick: 0,
+        }
+    }
+
+    fn renew(&mut self, key: usize) {
+        self.tick += 1;
+        self.keys[key].stamp = self.tick;
+        self.keys[key].gets = 0;
+    }
+
+    fn put(&mut self, key: usize, item: u64, exclusive: bool) {
+        if !self.keys[key].known {
+            self.keys[key].known = true;
+            self.renew(key);
+        }
+        self.keys[key].queued.push_back((item, exclusive));
+    }
+
+    fn get(&mut self) -> Option<(usize, u64)> {
+        let eligible = (0..self.keys.len()).filter(|key| self.keys[*key].is_eligible());
+        let best = eligible.min_by(|a, b| {
+            let (a, b) = (&self.keys[*a], &self.keys[*b]);
+            (a.count * b.weight)
+                .cmp(&(b.count * a.weight))
+                .then(a.stamp.cmp(&b.stamp))
+        })?;
+        let (item, exclusive) = self.keys[best].queued.pop_front().unwrap();
+        let key = &mut self.keys[best];
+        key.count += 1;
+        key.locked = exclusive;
+        key.gets += 1;
+        if key.gets >= key.weight {
+            self.renew(best);
+        }
+        Some((best, item))
+    }
+
+    fn done(&mut self, key: usize) {
+        self.keys[key].count -= 1;
+        self.keys[key].locked = false;
+        if self.keys[key].weight == 1 {
+            self.renew(key);
+        }
+    }
+}
+
+/// What a run may use beyond the rule's core.
+#[derive(Clone, Copy, PartialEq)]
+enum Extras {
+    None,
+    All,
+}
+
+/// Runs one random sequence on both; `extras` adds limits, weights, pauses and tickets that go back.
+fn run(seed: u64, extras: Extras) {
+    let mut random = Random(seed);
+    let n_keys = 2 + random.below(63) as usize;
+    let cap = [1, 2, 5, usize::MAX][random.below(4) as usize];
+    let mut model = Model::new(n_keys);
+    let queue: FairQueue<usize, u64> = Options::new().idle_grace(Duration::MAX).build();
+    let mut tickets: Vec<Ticket<usize, u64>> = Vec::new();
+    for step in 0..400 {
+        let key = random.below(n_keys as u64) as usize;
+        match random.below(if extras == Extras::All { 14 } else { 11 }) {
+            0..=4 => {
+                let exclusive = random.below(6) == 0;
+                let how = if exclusive {
+                    PutOptions::new().exclusive()
+                } else {
+                    PutOptions::new()
+                };
+                queue.try_put_with(key, step, how).unwrap();
+                model.put(key, step, exclusive);
+            }
+            5..=7 if tickets.len() < cap => {
+                let counts: Vec<u64> = model
+                    .keys
+                    .iter()
+                    .filter(|key| key.is_eligible())
+                    .map(|key| key.count)
+                    .collect();
+                let expected = model.get();
+                let got = queue.try_get();
+                assert_eq!(
+                    got.as_ref().map(|ticket| (*ticket.key(), **ticket)),
+                    expected,
+                    "seed {seed} step {step}"
+                );
+                if let (Some((key, _)), Extras::None) = (expected, extras) {
+                    // 23: no eligible key had fewer in progress.
+                    assert_eq!(Some(model.keys[key].count - 1), counts.into_iter().min());
+                }
+                tickets.extend(got);
+            }
+            8 | 9 if !tickets.is_empty() => {
+                let ticket = tickets.remove(random.below(tickets.len() as u64) as usize);
+                model.done(*ticket.key());
+            }
+            10 => {
+                let cleared = model.keys[key].queued.drain(..).count();
+                assert_eq!(queue.clear(&key), (cleared, 0));
+            }
+            11 => {
+                let weight = 1 + random.below(3) as u32;
+                queue.set_weight(&key, NonZeroU32::new(weight).unwrap());
+                model.keys[key].weight = u64::from(weight);
+            }
+            12 => {
+                let limit = random.below(4) as u32;
+                queue.set_limit(&key, NonZeroU32::new(limit));
+                model.keys[key].limit = if limit == 0 { u64::MAX } else { u64::from(limit) };
+            }
+            13 if random.below(2) == 0 => {
+                let pause = !model.keys[key].paused;
+                if pause {
+                    queue.pause(&key)
+                } else {
+                    queue.resume(&key)
+                }
+                model.keys[key].paused = pause;
+            }
+            13 if !tickets.is_empty() => {
+                let ticket = tickets.remove(random.below(tickets.len() as u64) as usize);
+                let (key, back) = (*ticket.key(), (*ticket, ticket.is_exclusive()));
+                model.done(key);
+                if random.below(2) == 0 {
+                    model.keys[key].queued.push_front(back);
+                    ticket.requeue_front().unwrap();
+                } else {
+                    model.keys[key].queued.push_back(back);
+                    ticket.requeue_back().unwrap();
+                }
+            }
+            _ => {}
+        }
+    }
+    let queued: usize = model.keys.iter().map(|key| key.queued.len()).sum();
+    assert_eq!(sizes(&queue), (queued, tickets.len(), 0));
+}
+
+/// 22, 23
+#[test]
+fn the_queue_does_what_the_rule_says() {
+    (0..1_500).for_each(|seed| run(seed, Extras::None));
+}
+
+/// 22
+#[test]
+fn the_queue_does_what_the_rule_says_with_limits_weights_pauses_and_returns() {
+    (0..1_500).for_each(|seed| run(seed, Extras::All));
+}
+
+/// 24
+#[test]
+fn a_key_with_nothing_in_progress_is_served_within_as_many_gets_as_there_are_such_keys() {
+    for seed in 0..200 {
+        let mut random = Random(seed);
+        let queue: FairQueue<u64, u64> = FairQueue::new();
+        let keys = 2 + random.below(20);
+        let mut waiting = vec![0_u64; keys as usize];
+        let mut tickets = Vec::new();
+        for step in 0..500 {
+            queue.try_put(random.below(keys), step).unwrap();
+            if random.below(3) > 0 {
+                let starved = |key: u64| {
+                    let stats = queue.key_stats(&key);
+                    stats.queued > 0 && stats.in_progress == 0
+                };
+                let of_count_0: Vec<u64> = (0..keys).filter(|key| starved(*key)).collect();
+                let ticket = queue.try_get().unwrap();
+                for key in 0..keys {
+                    let waits = of_count_0.contains(&key) && *ticket.key() != key;
+                    waiting[key as usize] = if waits { waiting[key as usize] + 1 } else { 0 };
+                    assert!(waiting[key as usize] < keys.max(of_count_0.len() as u64), "seed {seed}");
+                }
+                tickets.push(ticket);
+            }
+            if random.below(2) == 0 && !tickets.is_empty() {
+                drop(tickets.remove(random.below(tickets.len() as u64) as usize));
+            }
+        }
+    }
+}

@@ -24,6 +24,7 @@ mod progress;
 mod query_args;
 mod run;
 mod signals;
+mod simulate;
 
 use error::{CliError, CliResult, Exit};
 use output::Format;
@@ -95,6 +96,7 @@ enum LogFormat {
 enum Command {
     Group(group::GroupArgs),
     Migrate(migrate::MigrateArgs),
+    Simulate(simulate::SimulateArgs),
 }
 
 /// What every command gets: the global options and the checked configuration file.
@@ -183,6 +185,7 @@ async fn dispatch(command: Command, call: &Call) -> CliResult {
     match command {
         Command::Group(args) => group::run(call, args).await,
         Command::Migrate(_) => migrate::run(call).await,
+        Command::Simulate(args) => simulate::run(call, args).await,
     }
 }
 

@@ -3,5 +3,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod groups;
+mod simulate;
 mod support;
 mod usage;

@@ -153,7 +153,10 @@ impl Config {
             mapping
         };
         let mappings = self.survey.iter().map(named).collect();
-        Decoder::new(DecoderConfig { mappings, schemas: self.schemas.clone() })
+        Decoder::new(DecoderConfig {
+            mappings,
+            schemas: self.schemas.clone(),
+        })
     }
 
     /// Reads and checks the text of a file.

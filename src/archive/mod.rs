@@ -138,12 +138,17 @@ impl Archive {
 
     /// Opens a connection without a time limit on its statements, for work as long as the archive is large.
     async fn unhurried_connection(&self) -> Result<PgConnection, ArchiveError> {
-        PgConnection::connect_with(&unhurried(&self.connect)).await.map_err(|cause| connect_error(&self.place, cause))
+        PgConnection::connect_with(&unhurried(&self.connect))
+            .await
+            .map_err(|cause| connect_error(&self.place, cause))
     }
 
     /// Gives a handle on the same archive with a pool of its own, of at most `connections`.
     pub fn apart(&self, connections: u32) -> Self {
-        Self { pool: self.private_pool(connections), ..self.clone() }
+        Self {
+            pool: self.private_pool(connections),
+            ..self.clone()
+        }
     }
 
     /// Names host, port and database for a person, without user and password.
@@ -195,7 +200,9 @@ fn pool_of(connect: &PgConnectOptions, connections: u32) -> PgPool {
 }
 
 fn unhurried(connect: &PgConnectOptions) -> PgConnectOptions {
-    connect.clone().options([("statement_timeout", "0"), ("idle_in_transaction_session_timeout", "0")])
+    connect
+        .clone()
+        .options([("statement_timeout", "0"), ("idle_in_transaction_session_timeout", "0")])
 }
 
 fn place_of(options: &PgConnectOptions) -> String {

@@ -41,8 +41,8 @@ use schemas::Cache;
 
 pub(crate) use bind::{Pick, WANTED_MAX, Wanted};
 pub use error::{DecodeError, Origin, Place};
-pub(crate) use schema::Kind;
 pub use registry::SchemasConfig;
+pub(crate) use schema::Kind;
 pub use value::{Iter, Value, View};
 
 /// Largest datum that a deflate block may inflate to, bytes.
@@ -92,7 +92,13 @@ impl Decoder {
 
     fn from_parts(mut mappings: Vec<Mapping>, registry: Option<Registry>) -> Self {
         mappings.extend(crate::surveys::bundled());
-        Self { shared: Arc::new(Shared { cache: Cache::new(), mappings, registry }) }
+        Self {
+            shared: Arc::new(Shared {
+                cache: Cache::new(),
+                mappings,
+                registry,
+            }),
+        }
     }
 
     /// Frames, finds the schema, decodes the header and validates the whole packet.

@@ -86,7 +86,12 @@ impl Registry {
     pub(crate) fn new(config: &SchemasConfig) -> Result<Option<Self>, crate::secret::SecretError> {
         let Some(url) = &config.registry else { return Ok(None) };
         let user = config.user.as_ref().map(Secret::reveal).transpose()?;
-        let password = config.password.as_ref().map(Secret::reveal).transpose()?.unwrap_or_default();
+        let password = config
+            .password
+            .as_ref()
+            .map(Secret::reveal)
+            .transpose()?
+            .unwrap_or_default();
         let authorization = user.map(|user| format!("Basic {}", base64(format!("{user}:{password}").as_bytes())));
         let folder = config.cache.clone().unwrap_or_else(default_folder);
         Ok(Some(Self {
@@ -105,7 +110,11 @@ impl Registry {
 
     /// The cache is keyed by the registry too: two registries may give one id to two schemas.
     fn path(&self, id: u32) -> PathBuf {
-        let key: String = Sha256::digest(self.url.as_bytes()).iter().take(8).map(|b| format!("{b:02x}")).collect();
+        let key: String = Sha256::digest(self.url.as_bytes())
+            .iter()
+            .take(8)
+            .map(|b| format!("{b:02x}"))
+            .collect();
         self.folder.join(format!("{key}-{id}.json"))
     }
 
@@ -135,7 +144,13 @@ impl Registry {
         if let Err(error) = fetched {
             let delay = FIRST_RETRY.saturating_mul(1 << before.min(10)).min(LAST_RETRY);
             let jittered = delay.mul_f64(rand::random_range(0.75..1.0));
-            waiting.insert(id, Waiting::Until { at: now + jittered, failures: before + 1 });
+            waiting.insert(
+                id,
+                Waiting::Until {
+                    at: now + jittered,
+                    failures: before + 1,
+                },
+            );
             tracing::warn!(id, %error, "schema not there yet; its alerts wait");
         }
         drop(waiting);
@@ -152,17 +167,31 @@ impl Registry {
         let url = format!("{}/schemas/ids/{id}", self.url);
         let failed = |cause: ureq::Error| match cause {
             ureq::Error::StatusCode(404) => FetchError::NoSuchSchema { id },
-            cause => FetchError::Unreachable { url: self.url.clone(), cause: cause.to_string() },
+            cause => FetchError::Unreachable {
+                url: self.url.clone(),
+                cause: cause.to_string(),
+            },
         };
-        let agent = ureq::Agent::config_builder().timeout_global(Some(FETCH_WITHIN)).build().new_agent();
+        let agent = ureq::Agent::config_builder()
+            .timeout_global(Some(FETCH_WITHIN))
+            .build()
+            .new_agent();
         let mut request = agent.get(&url);
         if let Some(authorization) = &self.authorization {
             request = request.header("Authorization", authorization);
         }
         let mut response = request.call().map_err(failed)?;
-        let answer: Answer = response.body_mut().with_config().limit(ANSWER_MAX).read_json().map_err(failed)?;
+        let answer: Answer = response
+            .body_mut()
+            .with_config()
+            .limit(ANSWER_MAX)
+            .read_json()
+            .map_err(failed)?;
         if answer.kind.as_deref().is_some_and(|kind| kind != "AVRO") {
-            return Err(FetchError::Unusable { id, cause: "it is no Avro schema".into() });
+            return Err(FetchError::Unusable {
+                id,
+                cause: "it is no Avro schema".into(),
+            });
         }
         let text = answer.schema.into_bytes();
         check_name(id, &text).map_err(|cause| FetchError::Unusable { id, cause })?;
@@ -206,5 +235,8 @@ fn check_name(id: u32, text: &[u8]) -> Result<(), String> {
 fn default_folder() -> PathBuf {
     let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
-    cache.unwrap_or_else(std::env::temp_dir).join("alertstream").join("schemas")
+    cache
+        .unwrap_or_else(std::env::temp_dir)
+        .join("alertstream")
+        .join("schemas")
 }

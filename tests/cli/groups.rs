@@ -23,18 +23,39 @@ const SHOW: [&str; 14] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_has_the_documented_keys_from_create_to_delete() {
     let db = TestDb::new().await;
-    let made = json_on(&db, ["group", "create", "g", "--all", "--block-size", "7"]).exits(0).json();
+    let made = json_on(&db, ["group", "create", "g", "--all", "--block-size", "7"])
+        .exits(0)
+        .json();
     assert_eq!(keys(&made), SHOW);
-    assert_eq!((&made["state"], &made["block_size"], &made["total_final"]), (&"building".into(), &7.into(), &false.into()));
+    assert_eq!(
+        (&made["state"], &made["block_size"], &made["total_final"]),
+        (&"building".into(), &7.into(), &false.into())
+    );
     assert_eq!(made["alerts"]["total"], 0);
-    let built = json_on(&db, ["group", "create", "g", "--all", "--wait"]).exits(0).json();
-    assert_eq!((&built["state"], &built["total_final"]), (&"ready".into(), &true.into()));
-    assert_eq!(keys(&built["alerts"]), ["acknowledged", "dead", "in_progress", "missing", "remaining", "total"]);
+    let built = json_on(&db, ["group", "create", "g", "--all", "--wait"])
+        .exits(0)
+        .json();
+    assert_eq!(
+        (&built["state"], &built["total_final"]),
+        (&"ready".into(), &true.into())
+    );
+    assert_eq!(
+        keys(&built["alerts"]),
+        ["acknowledged", "dead", "in_progress", "missing", "remaining", "total"]
+    );
     assert_eq!(keys(&built["blocks"]), ["claimed", "done", "free", "total"]);
     let hash = built["query_hash"].as_str().unwrap();
-    assert!(hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()), "{hash}");
+    assert!(
+        hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        "{hash}"
+    );
 
-    for (verb, state) in [("pause", "paused"), ("resume", "ready"), ("rewind", "building"), ("delete", "deleted")] {
+    for (verb, state) in [
+        ("pause", "paused"),
+        ("resume", "ready"),
+        ("rewind", "building"),
+        ("delete", "deleted"),
+    ] {
         let said = json_on(&db, ["group", verb, "g"]).exits(0).json();
         assert_eq!(keys(&said), ["name", "state"]);
         assert_eq!((&said["name"], &said["state"]), (&"g".into(), &state.into()));
@@ -49,7 +70,13 @@ async fn groups_are_listed_one_a_line() {
         on(&db, ["group", "create", name, "--night", "2018-08-19"]).exits(0);
     }
     let lines = json_on(&db, ["group", "list"]).exits(0).lines();
-    assert_eq!(lines.iter().map(|line| line["name"].as_str().unwrap()).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(
+        lines
+            .iter()
+            .map(|line| line["name"].as_str().unwrap())
+            .collect::<Vec<_>>(),
+        ["a", "b"]
+    );
     let text = on(&db, ["group", "list"]).exits(0).stdout;
     assert!(text.starts_with("name") && text.lines().count() == 3, "{text}");
 }
@@ -58,7 +85,9 @@ async fn groups_are_listed_one_a_line() {
 async fn a_name_bound_to_another_query_is_a_failure_that_shows_both() {
     let db = TestDb::new().await;
     on(&db, ["group", "create", "g", "--programid", "1"]).exits(0);
-    let error = json_on(&db, ["group", "create", "g", "--programid", "2"]).exits(1).error();
+    let error = json_on(&db, ["group", "create", "g", "--programid", "2"])
+        .exits(1)
+        .error();
     let message = error["message"].as_str().unwrap();
     assert!(message.contains("[1]") && message.contains("[2]"), "{message}");
     on(&db, ["group", "create", "g", "--programid", "1,1"]).exits(0);

@@ -37,9 +37,16 @@ fn registry(statuses: &'static [u16]) -> (String, Arc<AtomicUsize>) {
 }
 
 fn decoder(url: &str, folder: &std::path::Path) -> Decoder {
-    let schemas =
-        SchemasConfig { registry: Some(url.to_owned()), cache: Some(folder.to_owned()), ..SchemasConfig::default() };
-    Decoder::new(DecoderConfig { schemas, ..DecoderConfig::default() }).unwrap()
+    let schemas = SchemasConfig {
+        registry: Some(url.to_owned()),
+        cache: Some(folder.to_owned()),
+        ..SchemasConfig::default()
+    };
+    Decoder::new(DecoderConfig {
+        schemas,
+        ..DecoderConfig::default()
+    })
+    .unwrap()
 }
 
 fn packet() -> Bytes {
@@ -89,7 +96,10 @@ async fn a_restart_while_the_registry_is_down_changes_nothing() {
     assert_eq!(asked.load(Ordering::SeqCst), 1);
     // Another registry may mean another schema by the same id.
     let other = decoder("http://127.0.0.1:1", folder.path());
-    assert_eq!(other.decode(&packet()).unwrap_err(), DecodeError::SchemaPending { id: 1201 });
+    assert_eq!(
+        other.decode(&packet()).unwrap_err(),
+        DecodeError::SchemaPending { id: 1201 }
+    );
 }
 
 #[test]

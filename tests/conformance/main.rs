@@ -33,4 +33,5 @@ macro_rules! suite {
     };
 }
 
+mod archive;
 mod memory;

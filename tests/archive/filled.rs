@@ -23,3 +23,11 @@ pub(crate) async fn fill(pool: &PgPool, count: i64) {
         .await
         .expect("statistics");
 }
+
+/// What `ALERTSTREAM_TEST_SCALE` multiplies sizes by.
+pub(crate) fn scale() -> i64 {
+    std::env::var("ALERTSTREAM_TEST_SCALE")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(1)
+}

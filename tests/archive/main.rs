@@ -4,6 +4,7 @@
 mod common;
 
 mod corpus;
+mod crash;
 mod dead_letters;
 mod export;
 mod filled;
@@ -13,3 +14,4 @@ mod killed;
 mod migrations;
 mod newer;
 mod source;
+mod worker;

@@ -1,0 +1,79 @@
+//! Fairness and back-pressure from the source to the handler.
+
+use alertstream::processor::AlertProcessor;
+use alertstream::source::memory::MemorySource;
+use alertstream::stream::{ByteBudget, StreamConfig, StreamControl, open};
+use futures::{FutureExt, StreamExt};
+use tokio::time::sleep;
+
+use super::*;
+
+/// Issue 5, "in the product": what a trickle waits beside a flood, and what that costs the flood. Here on the paused
+/// clock; the example measures it in real time.
+#[tokio::test(start_paused = true)]
+async fn a_flood_delays_a_trickle_by_one_handler_time_at_most() {
+    let lasts = Duration::from_secs(20);
+    let (alone, _) = fair_sources::race(5_000, false, lasts).await;
+    let (beside, waits) = fair_sources::race(5_000, true, lasts).await;
+    assert_eq!((alone, waits.len()), (4_000, 200));
+    assert!(*waits.last().unwrap() <= fair_sources::HANDLER_TIME, "{waits:?}");
+    assert!(beside * 10 >= alone * 9, "{beside} of {alone}");
+}
+
+/// Streams a source of alerts into the queue, with a byte budget that holds `holds` of them.
+fn stream(queue: &Queue, name: &str, alerts: u64, holds: usize) -> StreamControl {
+    let packets = fixtures::ztf_packets(alerts);
+    let bytes = packets.iter().map(Vec::len).max().unwrap();
+    let config = StreamConfig {
+        budget: ByteBudget::new(bytes * holds),
+        ..StreamConfig::default()
+    };
+    let (mut stream, control) = open(Box::new(MemorySource::of(name, packets)), config);
+    let (queue, decoder) = (queue.clone(), Decoder::bundled());
+    tokio::spawn(async move {
+        while let Some(Ok(delivery)) = stream.next().await {
+            let Ok(delivery) = delivery.try_map(|raw| decoder.decode(&raw.payload)) else {
+                panic!("a packet")
+            };
+            let key = delivery.source().as_str().into();
+            queue.put(key, delivery.into()).await.unwrap();
+        }
+    });
+    control
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_source_stands_still_alone() {
+    let queue = Queue::new();
+    queue.pause(&"stuck".into());
+    let (stuck, free) = (stream(&queue, "stuck", 100, 10), stream(&queue, "free", 100, 10));
+    let handler = Does(|_, _| async { Ok(()) }.boxed());
+    let pool = AlertProcessor::new(handler, &config()).start(queue.clone());
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!((stuck.stats().delivered, stuck.stats().open), (10, 10));
+    assert_eq!(free.stats().acked, 100);
+    queue.resume(&"stuck".into());
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(stuck.stats().acked, 100);
+    assert_eq!(pool.shutdown(ms(100)).await.unwrap().total.acknowledged, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_budget_covers_the_queue_and_the_retries() {
+    let queue = Queue::new();
+    let failing = stream(&queue, "failing", 100, 10);
+    let handler = Does(|_, tries| {
+        let wait = HandleError::retry_after(Duration::from_secs(60), "later");
+        async move { if tries == 1 { Err(wait) } else { Ok(()) } }.boxed()
+    });
+    let pool = AlertProcessor::new(handler, &config()).start(queue.clone());
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(
+        (queue.deferred_size(), failing.stats().delivered),
+        (10, 10),
+        "nothing more is read meanwhile"
+    );
+    sleep(Duration::from_secs(60 * 10 + 30)).await;
+    assert_eq!(failing.stats().acked, 100);
+    pool.shutdown(ms(100)).await.unwrap();
+}

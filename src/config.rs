@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::archive::Archive;
 use crate::decode::{Decoder, DecoderConfig, SchemasConfig};
+use crate::processor::{KeyBy, ProcessorConfig, QueueConfig};
 use crate::query::{NightStart, Query, QueryText};
 use crate::secret::Secret;
 use crate::sink::SinkConfig;
@@ -31,6 +32,10 @@ pub struct Config {
     pub night: NightConfig,
     /// The named sources.
     pub source: BTreeMap<String, SourceConfig>,
+    /// How alerts wait for the processor.
+    pub queue: QueueConfig,
+    /// The processor: workers, filter, retries.
+    pub processor: ProcessorConfig,
     /// Where selected alerts go.
     pub sink: SinkConfig,
     /// Where writer schemas come from that are not bundled.
@@ -192,10 +197,31 @@ impl Config {
         for (name, source) in &self.source {
             validate_source(name, source, self.night.starts_at, &mut found);
         }
+        for (key, message) in self.queue.validate() {
+            found.add(["queue", key], message);
+        }
+        self.check_that_keys_are_sources(&mut found);
+        for (key, message) in self.processor.validate() {
+            found.add(["processor", key], message);
+        }
         for message in self.sink.validate() {
             found.add(["sink"], message);
         }
         found.problems
+    }
+
+    /// Where the queue is fair between sources, what is set for a key is set for a source.
+    fn check_that_keys_are_sources(&self, found: &mut Found) {
+        if self.queue.key != KeyBy::Source || self.source.is_empty() {
+            return;
+        }
+        for (table, keys) in [("limits", &self.queue.limits), ("weights", &self.queue.weights)] {
+            for key in keys.keys().filter(|key| !self.source.contains_key(*key)) {
+                let close = nearest(key, self.source.keys().map(String::as_str));
+                let hint = close.map_or("name a source".into(), |close| format!("did you mean `{close}`?"));
+                found.add(["queue", table, key], format!("`{table}.{key}`: there is no source `{key}`; {hint}"));
+            }
+        }
     }
 }
 

@@ -13,23 +13,25 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::join_all;
+use tokio::pin;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::decode::Decoder;
-use crate::error::BoxError;
+use crate::decode::packet::Packet;
+use crate::delivery::Delivery;
+use crate::processor::{AlertProcessor, BatchHandler, Job, KeyBy, Pool, PoolError, PoolStats, QueueConfig, QueueKey};
+use crate::queue::FairQueue;
 use crate::record::SourceId;
 use crate::source::{Source, SourceError};
-use crate::stream::{StreamConfig, StreamControl, StreamStats, open};
+use crate::stream::{StreamConfig, StreamControl, StreamObserver, StreamStats, open};
 
 mod clock;
 mod feed;
 mod select;
-mod workers;
 
 pub use select::{Selected, Selector};
-pub use workers::Workers;
 
 use clock::Deliveries;
 use feed::{Feed, FeedCounts};
@@ -93,8 +95,8 @@ pub enum PipelineError {
     #[error(transparent)]
     Source(#[from] SourceError),
     /// A handler said that nothing will work.
-    #[error("{0}")]
-    Handler(BoxError),
+    #[error(transparent)]
+    Pool(#[from] PoolError),
 }
 
 impl PipelineError {
@@ -104,86 +106,92 @@ impl PipelineError {
     }
 }
 
-/// Runs the sources through the decoder into the workers until the run ends.
-///
-/// # Cancel safety
-/// Run it to completion: dropped half-way, deliveries are released and streams drain by themselves.
-pub async fn run(
-    inputs: Vec<Input>,
-    decoder: &Decoder,
-    workers: Workers,
-    limits: Limits,
-    stop: CancellationToken,
-) -> Ended {
-    let began = Instant::now();
-    let deliveries = Arc::new(Deliveries::new());
-    let mut feeds = JoinSet::new();
-    let mut running = Vec::new();
-    for input in inputs {
-        let (alerts, control) = open(input.source, input.stream);
-        let counts = Arc::new(FeedCounts::default());
-        let (deliveries, put) = (deliveries.clone(), workers.entrance());
-        let feed = Feed {
-            alerts,
-            decoder: decoder.clone(),
-            deliveries,
-            counts: counts.clone(),
-            put,
+/// A decoder, a fair queue and a pool at work, ready for sources.
+pub struct Pipeline {
+    decoder: Decoder,
+    queue: FairQueue<QueueKey, Job>,
+    key: KeyBy,
+    pool: Pool<QueueKey>,
+}
+
+impl Pipeline {
+    /// Starts the pool.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn start<B: BatchHandler>(processor: AlertProcessor<B>, queue: &QueueConfig, decoder: Decoder) -> Self {
+        let key = queue.key;
+        let queue = queue.build();
+        Self { decoder, pool: processor.start(queue.clone()), queue, key }
+    }
+
+    /// Runs the sources through decoder and pool until the run ends.
+    ///
+    /// # Cancel safety
+    /// Run it to completion: dropped half-way, deliveries are released and streams drain by themselves.
+    pub async fn run(self, inputs: Vec<Input>, limits: &Limits, stop: CancellationToken) -> Ended {
+        let began = Instant::now();
+        let deliveries = Arc::new(Deliveries::new());
+        let mut feeds = JoinSet::new();
+        let mut running = Vec::new();
+        for input in inputs {
+            let (alerts, control) = open(input.source, input.stream);
+            let counts = Arc::new(FeedCounts::default());
+            let (deliveries, put) = (deliveries.clone(), self.entrance());
+            let feed = Feed { alerts, decoder: self.decoder.clone(), deliveries, counts: counts.clone(), put };
+            feeds.spawn(feed.run());
+            running.push(Running { observer: control.observer(), control, counts });
+        }
+        let why = until_end(&mut feeds, &deliveries, &self.pool, limits, &stop).await;
+        let totals: Vec<_> = running.iter().map(|one| (one.observer.clone(), one.counts.clone())).collect();
+        let mut failures = settle(running, self.pool, &why, limits, &stop).await;
+        while let Some(fed) = feeds.join_next().await {
+            failures.extend(fed_error(fed));
+        }
+        let interrupted = stop.is_cancelled();
+        let failure = match why {
+            Why::Failed(first) => Some(first),
+            _ => worst(failures),
         };
-        feeds.spawn(feed.run());
-        running.push(Running { control, counts });
+        Ended { sources: totals.iter().map(total).collect(), interrupted, took: began.elapsed(), failure }
     }
-    let why = feed_until_end(&mut feeds, &deliveries, &workers, &limits, &stop).await;
-    running.iter().for_each(|one| one.control.close());
-    let interrupted = matches!(why, Why::Stopped);
-    let mut failure = match why {
-        Why::Failed(error) => Some(error),
-        _ => None,
-    };
-    let hurried = CancellationToken::new();
-    if interrupted || failure.is_some() {
-        hurried.cancel();
-    }
-    let (sources, unclean) = settle(running, &workers, &limits, &stop, hurried).await;
-    failure = failure.or(unclean);
-    while let Some(fed) = feeds.join_next().await {
-        failure = failure.or(fed_error(fed));
-    }
-    failure = failure.or(workers.shutdown().await.map(PipelineError::Handler));
-    Ended {
-        sources,
-        interrupted: interrupted || stop.is_cancelled(),
-        took: began.elapsed(),
-        failure,
+
+    /// Gives the way into the queue. Once the queue is closed, what is put is dropped, which releases it.
+    fn entrance(&self) -> impl Fn(Delivery<Packet>) + Send + 'static {
+        let (queue, key) = (self.queue.clone(), self.key);
+        move |delivery| drop(queue.try_put(key.key_of(&delivery), delivery.into()))
     }
 }
 
 struct Running {
+    observer: StreamObserver,
     control: StreamControl,
     counts: Arc<FeedCounts>,
 }
 
+/// Why the streams are closed.
 enum Why {
     Ended,
     Idle,
     Stopped,
+    HandlerFailed,
     Failed(PipelineError),
 }
 
-async fn feed_until_end(
+async fn until_end(
     feeds: &mut JoinSet<Result<(), SourceError>>,
     deliveries: &Deliveries,
-    workers: &Workers,
+    pool: &Pool<QueueKey>,
     limits: &Limits,
     stop: &CancellationToken,
 ) -> Why {
     let idle = deliveries.idle(limits.until_idle);
-    tokio::pin!(idle);
+    pin!(idle);
     loop {
         tokio::select! {
             biased;
             () = stop.cancelled() => return Why::Stopped,
-            error = workers.failed() => return Why::Failed(PipelineError::Handler(error)),
+            () = pool.failed() => return Why::HandlerFailed,
             fed = feeds.join_next() => match fed.map(fed_error) {
                 None => return Why::Ended,
                 Some(None) => {}
@@ -201,40 +209,55 @@ fn fed_error(fed: Result<Result<(), SourceError>, tokio::task::JoinError>) -> Op
     }
 }
 
-/// Shuts all streams down while the workers go on; hurried, or when the stop token comes, only so long.
+/// Shuts the streams down while the pool works on what they delivered, and then the pool; gives what went wrong.
 async fn settle(
     running: Vec<Running>,
-    workers: &Workers,
+    pool: Pool<QueueKey>,
+    why: &Why,
     limits: &Limits,
     stop: &CancellationToken,
-    hurried: CancellationToken,
-) -> (BTreeMap<SourceId, SourceTotals>, Option<PipelineError>) {
-    let closing = join_all(running.into_iter().map(|one| async move {
-        let id = one.control.source().clone();
-        let tombstones = one.counts.tombstones.load(Ordering::Relaxed);
-        let stats = one.control.shutdown(UNHURRIED).await;
-        (id, tombstones, stats)
-    }));
-    tokio::pin!(closing);
-    let in_time = tokio::select! {
-        all = &mut closing => Some(all),
-        () = async { tokio::select! { () = stop.cancelled() => {}, () = hurried.cancelled() => {} } } => None,
-    };
-    let all = match in_time {
-        Some(all) => all,
-        None => {
-            // What could not be finished is released, so the streams have nothing to wait for.
-            let (all, ()) = tokio::join!(closing, workers.drain(limits.drain_within));
-            all
+) -> Vec<PipelineError> {
+    let closing = join_all(running.into_iter().map(|one| one.control.shutdown(UNHURRIED)));
+    pin!(closing);
+    let hurry = async {
+        match why {
+            Why::Stopped | Why::HandlerFailed | Why::Failed(_) => {}
+            Why::Ended | Why::Idle => tokio::select! { () = stop.cancelled() => {}, () = pool.failed() => {} },
         }
     };
-    let mut failure = None;
-    let mut sources = BTreeMap::new();
-    for (id, tombstones, stats) in all {
-        match stats {
-            Ok(stream) => drop(sources.insert(id, SourceTotals { stream, tombstones })),
-            Err(error) => failure = failure.or(Some(PipelineError::Source(error))),
-        }
+    let closed = tokio::select! {
+        biased;
+        closed = &mut closing => Some(closed),
+        () = hurry => None,
+    };
+    let (closed, done) = match closed {
+        Some(closed) => (closed, pool.shutdown(Duration::ZERO).await),
+        // What is not finished in time is released, so that the streams have nothing left to wait for.
+        None => tokio::join!(closing, end_in_time(pool, limits.drain_within)),
+    };
+    let mut failures: Vec<_> = done.err().map(PipelineError::Pool).into_iter().collect();
+    failures.extend(closed.into_iter().filter_map(Result::err).map(PipelineError::Source));
+    failures
+}
+
+async fn end_in_time(pool: Pool<QueueKey>, within: Duration) -> Result<PoolStats, PoolError> {
+    let until = Instant::now() + within;
+    tokio::select! {
+        // The error says what is left at the deadline; it is released.
+        _ = pool.drain(within) => {}
+        // A pool that failed takes nothing more: there is nothing to drain.
+        () = pool.failed() => {}
     }
-    (sources, failure)
+    pool.shutdown(until.saturating_duration_since(Instant::now())).await
+}
+
+/// A lost commit is the least of failures: whatever else went wrong is told instead.
+fn worst(mut failures: Vec<PipelineError>) -> Option<PipelineError> {
+    failures.sort_by_key(PipelineError::is_unconfirmed);
+    failures.into_iter().next()
+}
+
+fn total((observer, counts): &(StreamObserver, Arc<FeedCounts>)) -> (SourceId, SourceTotals) {
+    let tombstones = counts.tombstones.load(Ordering::Relaxed);
+    (observer.source().clone(), SourceTotals { stream: observer.stats(), tombstones })
 }

@@ -39,6 +39,7 @@ mod pool;
 mod stats;
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::decode::packet::Packet;
@@ -191,6 +192,18 @@ impl<B: BatchHandler> AlertProcessor<B> {
     /// Outside of a tokio runtime.
     pub fn start<K: Key + Send + Sync + 'static>(self, queue: FairQueue<K, Job>) -> Pool<K> {
         Pool::start(queue, self.desk, self.workers, self.batch_max)
+    }
+}
+
+impl<H: Handler> Handler for Arc<H> {
+    async fn handle(&self, alert: &Packet, cx: &Context<'_>) -> Result<(), HandleError> {
+        H::handle(self, alert, cx).await
+    }
+}
+
+impl<B: BatchHandler> BatchHandler for Arc<B> {
+    async fn handle_batch(&self, alerts: &[Packet], cx: &[Context<'_>]) -> Vec<Result<(), HandleError>> {
+        B::handle_batch(self, alerts, cx).await
     }
 }
 

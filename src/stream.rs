@@ -237,6 +237,44 @@ impl StreamControl {
     pub fn lag(&self) -> Lag {
         self.core.lag()
     }
+
+    /// Gives a handle that tells counts and lag also after the shutdown.
+    pub fn observer(&self) -> StreamObserver {
+        StreamObserver {
+            core: self.core.clone(),
+        }
+    }
+}
+
+/// Goes on telling a stream's counts and lag when its control is gone. It keeps nothing alive.
+#[derive(Clone)]
+pub struct StreamObserver {
+    core: Arc<Core>,
+}
+
+impl StreamObserver {
+    /// Gives the source's name.
+    pub fn source(&self) -> &SourceId {
+        self.core.source()
+    }
+
+    /// Gives what the stream did so far.
+    pub fn stats(&self) -> StreamStats {
+        self.core.stats()
+    }
+
+    /// Gives how far the stream is behind, as far as its source knows.
+    pub fn lag(&self) -> Lag {
+        self.core.lag()
+    }
+}
+
+impl fmt::Debug for StreamObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamObserver")
+            .field("source", &self.source().as_str())
+            .finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for StreamControl {

@@ -1,7 +1,11 @@
 //! `count`: how many alerts a query matches.
 
 use clap::Args;
+use serde::Serialize;
 
+use super::Call;
+use super::error::{CliResult, Exit};
+use super::output;
 use super::query_args::QueryArgs;
 
 /// Counts the alerts that a query matches.
@@ -13,4 +17,16 @@ Examples:
 pub(super) struct CountArgs {
     #[command(flatten)]
     query: QueryArgs,
+}
+
+#[derive(Serialize)]
+struct Counted {
+    alerts: u64,
+}
+
+pub(super) async fn run(call: &Call, args: &CountArgs) -> CliResult {
+    let query = args.query.query(call.config().night.starts_at)?;
+    let alerts = call.archive().await?.count(&query).await?;
+    output::result(call.format, &Counted { alerts }, |counted| format!("{}\n", counted.alerts))?;
+    Ok(Exit::Finished)
 }

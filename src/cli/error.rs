@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::archive::ArchiveError;
 use crate::archive::groups::GroupError;
+use crate::pipeline::PipelineError;
 
 /// The program's exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +145,18 @@ impl From<GroupError> for CliError {
             GroupError::BadName { .. } => Self::refused("usage", error),
             GroupError::Database(_) => Self::failed("database", error),
             _ => Self::failed("group", error),
+        }
+    }
+}
+
+impl From<PipelineError> for CliError {
+    fn from(error: PipelineError) -> Self {
+        match &error {
+            lost if lost.is_unconfirmed() => {
+                Self::unconfirmed(lost).hint("what was not confirmed is delivered again: start it once more")
+            }
+            PipelineError::Source(_) => Self::failed("source", error),
+            _ => Self::failed("processor", error),
         }
     }
 }

@@ -14,8 +14,11 @@ use crate::archive::{Archive, ArchiveOptions};
 use crate::config::Config;
 use crate::secret::Secret;
 
+mod count;
+mod dlq;
 pub mod embedded;
 pub mod error;
+mod export;
 mod group;
 mod logging;
 mod migrate;
@@ -94,6 +97,10 @@ enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Count(count::CountArgs),
+    Export(export::ExportArgs),
+    Dlq(dlq::DlqArgs),
+    Run(Box<run::RunArgs>),
     Group(group::GroupArgs),
     Migrate(migrate::MigrateArgs),
     Simulate(simulate::SimulateArgs),
@@ -127,27 +134,33 @@ impl Call {
 
     /// Gives the database's URL: the flag's, the environment's, the file's.
     fn database_url(&self) -> CliResult<String> {
-        let named = self.config.as_ref().and_then(|config| config.database.url.clone());
-        let url = match (&self.database_url, named) {
-            (Some(url), _) => Secret::new(url.as_str()),
-            (None, Some(url)) => url,
-            (None, None) => {
-                return Err(CliError::refused("usage", "no database is named").hint(
-                    "give `--database-url postgres://USER@HOST/DATABASE`, set DATABASE_URL, or write [database] url",
-                ));
-            }
-        };
-        let url = url.reveal().map_err(|e| CliError::refused("config", e))?;
+        self.database_url_if_named()?.ok_or_else(|| {
+            CliError::refused("usage", "no database is named").hint(
+                "give `--database-url postgres://USER@HOST/DATABASE`, set DATABASE_URL, or write [database] url",
+            )
+        })
+    }
+
+    fn database_url_if_named(&self) -> CliResult<Option<String>> {
+        let by_file = || self.config.as_ref().and_then(|config| config.database.url.clone());
+        let by_flag = self.database_url.as_ref().filter(|url| !url.is_empty()).map(|url| Secret::new(url.as_str()));
+        let Some(secret) = by_flag.or_else(by_file) else { return Ok(None) };
+        let url = secret.reveal().map_err(|e| CliError::refused("config", e))?;
         Archive::check_url(&url)?;
-        Ok(url)
+        Ok(Some(url))
     }
 
     /// Connects to the archive and checks its tables.
     async fn archive(&self) -> CliResult<Archive> {
-        let archive = Archive::connect(&self.database_url()?, &ArchiveOptions::default()).await?;
-        archive.check_migrated().await?;
-        Ok(archive)
+        open_archive(&self.database_url()?).await
     }
+}
+
+/// Connects to the archive and checks its tables.
+async fn open_archive(url: &str) -> CliResult<Archive> {
+    let archive = Archive::connect(url, &ArchiveOptions::default()).await?;
+    archive.check_migrated().await?;
+    Ok(archive)
 }
 
 /// Runs the program with the process's arguments.
@@ -183,6 +196,10 @@ fn run(args: &[OsString]) -> CliResult {
 
 async fn dispatch(command: Command, call: &Call) -> CliResult {
     match command {
+        Command::Count(args) => count::run(call, &args).await,
+        Command::Export(args) => export::run(call, &args).await,
+        Command::Dlq(args) => dlq::run(call, args).await,
+        Command::Run(args) => run::run(call, &args).await,
         Command::Group(args) => group::run(call, args).await,
         Command::Migrate(_) => migrate::run(call).await,
         Command::Simulate(args) => simulate::run(call, args).await,

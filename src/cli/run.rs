@@ -4,14 +4,32 @@
 //! out. Must not know how a source reads or how the pool works.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 
+use super::error::{CliError, CliResult, Exit};
 use super::query_args::QueryArgs;
+use super::signals::Signals;
+use super::{Call, open_archive};
+use crate::archive::Archive;
+use crate::archive::groups::{DEFAULT_BLOCK_SIZE, Groups};
 use crate::config::Mode;
+use crate::dead_letter::{DeadLetterStore, LogStore};
+use crate::decode::Decoder;
+use crate::pipeline::{self, Limits, Pipeline, Selector};
+use crate::processor::AlertProcessor;
+use crate::sink::Sink;
+use crate::source::Source;
+use crate::source::archive::{ArchiveConfig, ArchiveSource};
+use crate::stream::{ByteBudget, DeliveryQuota, StreamConfig};
 
 mod plan;
+mod summary;
+
+use plan::Plan;
+use summary::Summary;
 
 /// Runs the configured processor: takes alerts from its sources, filters them, writes the selected ones.
 ///
@@ -81,4 +99,57 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .ok()
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         .ok_or_else(|| "give seconds, 0 or more, as `2.5`".into())
+}
+
+pub(super) async fn run(call: &Call, args: &RunArgs) -> CliResult {
+    let plan = plan::plan(call, args)?;
+    let stop = Signals::watch()?;
+    let sink = Sink::open(&plan.sink).map_err(|error| CliError::failed("sink", error))?;
+    let archive = match &plan.database_url {
+        Some(url) => Some(open_archive(url).await?),
+        None => None,
+    };
+    let inputs = inputs(&plan, archive.as_ref(), args.max_alerts).await?;
+    let selector = Arc::new(Selector::new(sink));
+    let processor = AlertProcessor::new(selector.clone(), &plan.processor);
+    let pipeline = Pipeline::start(processor, &plan.queue, Decoder::bundled());
+    let limits = Limits { until_idle: args.until_idle, ..Limits::default() };
+    let ended = pipeline.run(inputs, &limits, stop.first()).await;
+    let summary = Summary::of(&ended, &selector);
+    summary::tell(call.format, args.summary.as_deref(), &summary)?;
+    ended.failure.map_or(Ok(Exit::Finished), |failure| Err(failure.into()))
+}
+
+/// Makes the sources. Each has its part of the byte budget, so that a full one stands still alone.
+async fn inputs(plan: &Plan, archive: Option<&Archive>, max_alerts: Option<u64>) -> CliResult<Vec<pipeline::Input>> {
+    let dead_letters: Arc<dyn DeadLetterStore> = match archive {
+        Some(archive) => Arc::new(archive.dead_letters()),
+        None => Arc::new(LogStore),
+    };
+    let quota = max_alerts.map(DeliveryQuota::new);
+    let bytes = usize::try_from(plan.queue.bytes_max).unwrap_or(usize::MAX) / plan.inputs.len().max(1);
+    let mut inputs = Vec::new();
+    for input in &plan.inputs {
+        let stream = StreamConfig {
+            budget: ByteBudget::new(bytes),
+            quota: quota.clone(),
+            dead_letters: dead_letters.clone(),
+            ..StreamConfig::default()
+        };
+        inputs.push(pipeline::Input { source: source(input, archive).await?, stream });
+    }
+    Ok(inputs)
+}
+
+async fn source(input: &plan::Input, archive: Option<&Archive>) -> CliResult<Box<dyn Source>> {
+    match (&input.from, archive) {
+        (plan::From::Archive { group, query, block_size }, Some(archive)) => {
+            let block_size = block_size.unwrap_or(DEFAULT_BLOCK_SIZE);
+            let group = Groups::new(archive).join_or_create(group, query.as_ref(), block_size).await?;
+            let id = input.id.clone();
+            Ok(Box::new(ArchiveSource::new(id, archive.clone(), group, ArchiveConfig::default())))
+        }
+        (plan::From::Archive { .. }, None) => Err(CliError::refused("usage", "no database is named")),
+        (plan::From::Files { .. }, _) => Err(CliError::refused("usage", "soon")),
+    }
 }

@@ -23,6 +23,15 @@ query = { night = "2018-08-19", programid = [1], where = "magnitude < 20.0" }
 block_size = 500
 [source.ztf.files]
 paths = ["alerts/"]
+[queue]
+key = "source"
+bytes_max = "128MiB"
+limits = { ztf = 8 }
+weights = { ztf = 3 }
+[processor]
+workers = 4
+filter = "magnitude < 19.5 && rb >= 0.65"
+retry = { tries = 5, first = "1s", most = "5m" }
 [sink]
 kind = "ndjson"
 path = "-"
@@ -77,6 +86,16 @@ fn queries_and_live_tables_are_checked_with_the_rest() {
     assert!(said[0].starts_with("line 1: source `a` is live"), "{said:#?}");
     assert!(said[1].starts_with("line 4: `--cone` does not take `1,2`"), "{said:#?}");
     assert!(said[2].starts_with("line 7: "), "{said:#?}");
+}
+
+#[test]
+fn nothing_of_the_queue_and_the_processor_can_be_zero_or_of_nobody() {
+    let text = "[source.ztf]\nmode = \"archive\"\n[queue]\nlimits = { zft = 1 }\n[processor]\nworkers = 0\n";
+    let problems = Config::parse(text).unwrap_err();
+    let said: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), 2, "{said:#?}");
+    assert_eq!(said[0], "line 4: `limits.zft`: there is no source `zft`; did you mean `ztf`?");
+    assert!(said[1].starts_with("line 6: `workers = 0`"), "{said:#?}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::cli::error::{CliError, CliResult};
 use crate::cli::output::Format;
 use crate::cli::query_args;
 use crate::config::{Config, Mode, SourceConfig, nearest};
+use crate::processor::{ProcessorConfig, QueueConfig};
 use crate::query::{NightStart, Query, QueryText};
 use crate::record::SourceId;
 use crate::sink::{SinkConfig, SinkKind};
@@ -19,8 +20,14 @@ use crate::sink::{SinkConfig, SinkKind};
 pub(super) struct Plan {
     /// The sources, in the order of their names.
     pub(super) inputs: Vec<Input>,
+    /// How alerts wait.
+    pub(super) queue: QueueConfig,
+    /// How they are worked on.
+    pub(super) processor: ProcessorConfig,
     /// Where selected alerts go.
     pub(super) sink: SinkConfig,
+    /// The database, where one is named; always when a source reads the archive.
+    pub(super) database_url: Option<String>,
 }
 
 /// One source of a run.
@@ -78,8 +85,14 @@ pub(super) fn plan(call: &Call, args: &RunArgs) -> CliResult<Plan> {
                 from,
             })
         })
-        .collect::<CliResult<_>>()?;
-    Ok(Plan { inputs, sink })
+        .collect::<CliResult<Vec<_>>>()?;
+    let needs_database = inputs.iter().any(|input| matches!(input.from, From::Archive { .. }));
+    let database_url = if needs_database { Some(call.database_url()?) } else { call.database_url_if_named()? };
+    let mut processor = config.processor;
+    if let Some(workers) = args.workers {
+        processor.workers = workers as usize;
+    }
+    Ok(Plan { inputs, queue: config.queue, processor, sink, database_url })
 }
 
 /// The source of a run without a configured one: the archive, with the group and query of the flags.

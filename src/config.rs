@@ -150,6 +150,11 @@ impl Config {
     /// # Errors
     /// A secret of the registry cannot be read.
     pub fn decoder(&self) -> Result<Decoder, crate::secret::SecretError> {
+        Decoder::new(DecoderConfig { mappings: self.mappings(), schemas: self.schemas.clone() })
+    }
+
+    /// Gives the mappings of `[survey.NAME]`.
+    pub fn mappings(&self) -> Vec<Mapping> {
         let named = |(name, mapping): (&String, &Mapping)| {
             let mut mapping = mapping.clone();
             if mapping.survey.is_empty() {
@@ -157,11 +162,7 @@ impl Config {
             }
             mapping
         };
-        let mappings = self.survey.iter().map(named).collect();
-        Decoder::new(DecoderConfig {
-            mappings,
-            schemas: self.schemas.clone(),
-        })
+        self.survey.iter().map(named).collect()
     }
 
     /// Reads and checks the text of a file.

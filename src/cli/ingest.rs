@@ -1,8 +1,38 @@
 //! `ingest`: files, folders, tars, or a configured source, into the archive.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde::Serialize;
+
+use super::error::{CliError, CliResult, Exit};
+use super::progress::Progress;
+use super::run::plan::existing;
+use super::signals::Signals;
+use super::{Call, output};
+use crate::archive::dead_letters::DeadLetters;
+use crate::archive::ingest::{ArchiveWriter, IngestStats};
+use crate::config::{Config, Mode, nearest};
+use crate::dead_letter::{DeadLetter, DeadLetterStore};
+use crate::decode::{Decoder, DecoderConfig};
+use crate::error::BoxError;
+use crate::pipeline::{self, Ended, Limits, Pipeline};
+use crate::processor::{AlertProcessor, ProcessorConfig, RetryConfig};
+use crate::record::SourceId;
+use crate::source::files::{FilesProgress, FilesSource};
+use crate::stream::{ByteBudget, StreamConfig};
+use crate::surveys;
+
+/// Batches written at the same time.
+const WRITERS: u32 = 4;
+/// A database that is away for about four minutes is waited for.
+const RETRY: RetryConfig = RetryConfig { tries: 12, first: Duration::from_secs(1), most: Duration::from_secs(30) };
+/// How often the progress is looked at.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// Archives alert packets, byte for byte.
 ///
@@ -22,10 +52,164 @@ pub(super) struct IngestArgs {
     /// A source of the configuration, instead of paths.
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
+    /// Packets of a survey that is not known are read as this one's, e.g. of [survey.NAME] in the configuration.
+    #[arg(long, value_name = "NAME")]
+    survey: Option<String>,
     /// Alerts written in one transaction.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     batch: u32,
     /// Ends with exit code 1 when anything was refused.
     #[arg(long)]
     strict: bool,
+}
+
+/// What an ingest did, in packets.
+#[derive(Serialize)]
+struct Ingested {
+    read: u64,
+    archived: u64,
+    duplicates: u64,
+    revisions: u64,
+    reframed: u64,
+    dead_letters: u64,
+    unknown_schema: u64,
+    bytes: u64,
+    seconds: f64,
+    interrupted: bool,
+}
+
+pub(super) async fn run(call: &Call, args: &IngestArgs) -> CliResult {
+    let config = call.config();
+    let (name, paths) = input(&config, args)?;
+    let decoder = decoder(&config, args.survey.as_deref())?;
+    call.database_url()?;
+    let signals = Signals::watch()?;
+    let archive = call.archive().await?;
+    let writer = Arc::new(ArchiveWriter::new(&archive, WRITERS));
+    let processor = ProcessorConfig {
+        workers: WRITERS as usize,
+        batch_max: args.batch as usize,
+        retry: RETRY,
+        ..ProcessorConfig::default()
+    };
+    let pipeline = Pipeline::start(AlertProcessor::batching(writer.clone(), &processor), &config.queue, decoder.clone());
+    let split = Arc::new(move |file: &bytes::Bytes| decoder.split(file).ok());
+    let source = FilesSource::new(name, paths, split);
+    let files = source.progress();
+    let stream = StreamConfig {
+        budget: ByteBudget::new(usize::try_from(config.queue.bytes_max).unwrap_or(usize::MAX)),
+        dead_letters: Arc::new(Named { letters: archive.dead_letters() }),
+        ..StreamConfig::default()
+    };
+    let input = pipeline::Input { source: Box::new(source), stream };
+    let ended = watched(pipeline.run(vec![input], &Limits::default(), signals.first()), &files).await;
+    let done = Ingested::of(&writer.stats(), &ended);
+    output::result(call.format, &done, Ingested::text)?;
+    match ended.failure {
+        Some(failure) => Err(failure.into()),
+        None if args.strict && done.dead_letters > 0 => {
+            Err(CliError::failed("refused", format!("`--strict`: {} packets were refused", done.dead_letters))
+                .hint("each is named above; see `alertstream dlq list`"))
+        }
+        None => Ok(Exit::Finished),
+    }
+}
+
+/// Gives what is read, and under which name.
+fn input(config: &Config, args: &IngestArgs) -> CliResult<(SourceId, Vec<PathBuf>)> {
+    let Some(name) = &args.source else {
+        return Ok((SourceId::new("ingest"), existing(args.paths.clone())?));
+    };
+    let Some(source) = config.source.get(name) else { return Err(super::run::plan::no_source(name, &config.source)) };
+    match source.mode {
+        Mode::Files => Ok((SourceId::new(name.as_str()), existing(source.files.paths.clone())?)),
+        mode => Err(CliError::refused("usage", format!("source `{name}` is `{mode}`, which cannot be ingested"))
+            .hint("name a source of files, or give paths")),
+    }
+}
+
+/// Makes the decoder; the named survey's mapping stands behind all others, for every record.
+fn decoder(config: &Config, survey: Option<&str>) -> CliResult<Decoder> {
+    let unreadable = |error| CliError::refused("config", error);
+    let Some(survey) = survey else { return config.decoder().map_err(unreadable) };
+    let mut mappings = config.mappings();
+    mappings.extend(surveys::bundled());
+    let Some(mapping) = mappings.iter().find(|mapping| mapping.survey == survey) else {
+        let close = nearest(survey, mappings.iter().map(|mapping| mapping.survey.as_str()));
+        let hint = close.map_or("describe it in [survey.NAME] of the configuration".into(), |close| {
+            format!("did you mean `{close}`?")
+        });
+        return Err(CliError::refused("usage", format!("no mapping of a survey `{survey}`")).hint(hint));
+    };
+    let mut last = mapping.clone();
+    last.records = vec!["*".into()];
+    mappings.push(last);
+    Decoder::new(DecoderConfig { mappings, schemas: config.schemas.clone() }).map_err(unreadable)
+}
+
+/// Shows how far the files are read while the pipeline runs.
+async fn watched(running: impl Future<Output = Ended>, files: &FilesProgress) -> Ended {
+    let progress = Progress::towards(files.bytes_total(), "ingesting");
+    tokio::pin!(running);
+    loop {
+        match tokio::time::timeout(LOOK, running.as_mut()).await {
+            Ok(ended) => return ended,
+            Err(_) => progress.set(files.bytes_done(), files.bytes_total()),
+        }
+    }
+}
+
+/// Keeps dead letters in the archive and names each on stderr.
+struct Named {
+    letters: DeadLetters,
+}
+
+impl DeadLetterStore for Named {
+    fn store<'a>(&'a self, letters: &'a [DeadLetter]) -> BoxFuture<'a, Result<(), BoxError>> {
+        async move {
+            self.letters.store(letters).await?;
+            for DeadLetter { position, why, .. } in letters {
+                output::say(format!("refused: {position}: {} ({})", why.message, why.reason));
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+}
+
+impl Ingested {
+    fn of(stats: &IngestStats, ended: &Ended) -> Self {
+        let dead_letters = ended.sources.values().map(|totals| totals.stream.rejected).sum();
+        let IngestStats { archived, duplicates, revisions, reframed, unknown_schema, bytes } = *stats;
+        Self {
+            read: archived + duplicates + revisions + dead_letters,
+            archived,
+            duplicates,
+            revisions,
+            reframed,
+            dead_letters,
+            unknown_schema,
+            bytes,
+            seconds: ended.took.as_secs_f64(),
+            interrupted: ended.interrupted,
+        }
+    }
+
+    fn text(&self) -> String {
+        let rate = |per_second: f64| if self.seconds > 0.0 { per_second / self.seconds } else { 0.0 };
+        let mut rows = vec![
+            ("read", self.read.to_string()),
+            ("archived", self.archived.to_string()),
+            ("duplicates", self.duplicates.to_string()),
+            ("revisions", self.revisions.to_string()),
+            ("reframed", self.reframed.to_string()),
+            ("dead letters", self.dead_letters.to_string()),
+            ("bytes", output::bytes(self.bytes)),
+            ("took", format!("{:.1} s, {:.0} alerts/s", self.seconds, rate(self.read as f64))),
+        ];
+        if self.unknown_schema > 0 {
+            rows.push(("of an unknown schema", self.unknown_schema.to_string()));
+        }
+        output::aligned(&rows) + if self.interrupted { "interrupted: run it again to go on\n" } else { "" }
+    }
 }

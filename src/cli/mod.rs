@@ -20,6 +20,7 @@ pub mod embedded;
 pub mod error;
 mod export;
 mod group;
+mod ingest;
 mod logging;
 mod migrate;
 mod output;
@@ -100,6 +101,7 @@ enum Command {
     Count(count::CountArgs),
     Export(export::ExportArgs),
     Dlq(dlq::DlqArgs),
+    Ingest(ingest::IngestArgs),
     Run(Box<run::RunArgs>),
     Group(group::GroupArgs),
     Migrate(migrate::MigrateArgs),
@@ -199,6 +201,7 @@ async fn dispatch(command: Command, call: &Call) -> CliResult {
         Command::Count(args) => count::run(call, &args).await,
         Command::Export(args) => export::run(call, &args).await,
         Command::Dlq(args) => dlq::run(call, args).await,
+        Command::Ingest(args) => ingest::run(call, &args).await,
         Command::Run(args) => run::run(call, &args).await,
         Command::Group(args) => group::run(call, args).await,
         Command::Migrate(_) => migrate::run(call).await,

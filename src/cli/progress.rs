@@ -24,10 +24,10 @@ impl Progress {
         )
     }
 
-    /// Counts towards an end.
-    pub(super) fn towards(total: u64, what: &'static str, unit: &str) -> Self {
-        let line = format!("{{msg}}: [{{bar:30}}] {{human_pos}}/{{human_len}} {unit}, {{per_sec}}, {{eta}} left");
-        Self::new(Some(total), what, &line)
+    /// Counts bytes towards an end.
+    pub(super) fn towards(total: u64, what: &'static str) -> Self {
+        let line = "{msg}: [{bar:30}] {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left";
+        Self::new(Some(total), what, line)
     }
 
     fn new(total: Option<u64>, what: &'static str, line: &str) -> Self {
@@ -51,14 +51,10 @@ impl Progress {
         self.bar.inc(count);
     }
 
-    /// Says that `count` are done.
-    pub(super) fn set(&self, count: u64) {
-        self.bar.set_position(count);
-    }
-
-    /// Writes a line above the bar.
-    pub(super) fn say(&self, line: impl std::fmt::Display) {
-        self.bar.suspend(|| output::say(line));
+    /// Says how far it is, and towards what.
+    pub(super) fn set(&self, done: u64, total: u64) {
+        self.bar.set_length(total);
+        self.bar.set_position(done);
     }
 }
 

@@ -23,9 +23,10 @@ use crate::processor::AlertProcessor;
 use crate::sink::Sink;
 use crate::source::Source;
 use crate::source::archive::{ArchiveConfig, ArchiveSource};
+use crate::source::files::FilesSource;
 use crate::stream::{ByteBudget, DeliveryQuota, StreamConfig};
 
-mod plan;
+pub(super) mod plan;
 mod summary;
 
 use plan::Plan;
@@ -103,16 +104,17 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 pub(super) async fn run(call: &Call, args: &RunArgs) -> CliResult {
     let plan = plan::plan(call, args)?;
+    let decoder = call.config().decoder().map_err(|error| CliError::refused("config", error))?;
     let stop = Signals::watch()?;
     let sink = Sink::open(&plan.sink).map_err(|error| CliError::failed("sink", error))?;
     let archive = match &plan.database_url {
         Some(url) => Some(open_archive(url).await?),
         None => None,
     };
-    let inputs = inputs(&plan, archive.as_ref(), args.max_alerts).await?;
+    let inputs = inputs(&plan, archive.as_ref(), &decoder, args.max_alerts).await?;
     let selector = Arc::new(Selector::new(sink));
     let processor = AlertProcessor::new(selector.clone(), &plan.processor);
-    let pipeline = Pipeline::start(processor, &plan.queue, Decoder::bundled());
+    let pipeline = Pipeline::start(processor, &plan.queue, decoder);
     let limits = Limits { until_idle: args.until_idle, ..Limits::default() };
     let ended = pipeline.run(inputs, &limits, stop.first()).await;
     let summary = Summary::of(&ended, &selector);
@@ -121,7 +123,12 @@ pub(super) async fn run(call: &Call, args: &RunArgs) -> CliResult {
 }
 
 /// Makes the sources. Each has its part of the byte budget, so that a full one stands still alone.
-async fn inputs(plan: &Plan, archive: Option<&Archive>, max_alerts: Option<u64>) -> CliResult<Vec<pipeline::Input>> {
+async fn inputs(
+    plan: &Plan,
+    archive: Option<&Archive>,
+    decoder: &Decoder,
+    max_alerts: Option<u64>,
+) -> CliResult<Vec<pipeline::Input>> {
     let dead_letters: Arc<dyn DeadLetterStore> = match archive {
         Some(archive) => Arc::new(archive.dead_letters()),
         None => Arc::new(LogStore),
@@ -136,12 +143,12 @@ async fn inputs(plan: &Plan, archive: Option<&Archive>, max_alerts: Option<u64>)
             dead_letters: dead_letters.clone(),
             ..StreamConfig::default()
         };
-        inputs.push(pipeline::Input { source: source(input, archive).await?, stream });
+        inputs.push(pipeline::Input { source: source(input, archive, decoder.clone()).await?, stream });
     }
     Ok(inputs)
 }
 
-async fn source(input: &plan::Input, archive: Option<&Archive>) -> CliResult<Box<dyn Source>> {
+async fn source(input: &plan::Input, archive: Option<&Archive>, decoder: Decoder) -> CliResult<Box<dyn Source>> {
     match (&input.from, archive) {
         (plan::From::Archive { group, query, block_size }, Some(archive)) => {
             let block_size = block_size.unwrap_or(DEFAULT_BLOCK_SIZE);
@@ -150,6 +157,9 @@ async fn source(input: &plan::Input, archive: Option<&Archive>) -> CliResult<Box
             Ok(Box::new(ArchiveSource::new(id, archive.clone(), group, ArchiveConfig::default())))
         }
         (plan::From::Archive { .. }, None) => Err(CliError::refused("usage", "no database is named")),
-        (plan::From::Files { .. }, _) => Err(CliError::refused("usage", "soon")),
+        (plan::From::Files { paths }, _) => {
+            let split = Arc::new(move |file: &bytes::Bytes| decoder.split(file).ok());
+            Ok(Box::new(FilesSource::new(input.id.clone(), paths.clone(), split)))
+        }
     }
 }

@@ -1,16 +1,21 @@
 //! The decode stage: takes a stream's alerts, decodes them off the async threads, puts the packets into the queue.
 //!
+//! How it works: what is ready is decoded in turns on a blocking thread. A packet whose schema a registry is still asked
+//! for is held, and with it whatever its lane delivers meanwhile; other lanes go on. When the stream closes, what is held
+//! is released.
 //! Invariants: a packet that does not decode is rejected with its reason and never reaches a handler; a tombstone (an
 //! empty payload from Kafka) is acknowledged and counted. Must not know of handlers.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 
 use crate::ack::Rejection;
-use crate::decode::Decoder;
 use crate::decode::packet::Packet;
+use crate::decode::{DecodeError, Decoder};
 use crate::delivery::Delivery;
 use crate::record::{Lane, RawAlert};
 use crate::source::SourceError;
@@ -48,49 +53,109 @@ impl<P: Fn(Delivery<Packet>)> Feed<P> {
     /// # Cancel safety
     /// The deliveries under way are released.
     pub(super) async fn run(self) -> Result<(), SourceError> {
-        let Self {
-            alerts,
-            decoder,
-            deliveries,
-            counts,
-            put,
-        } = self;
+        let Self { alerts, decoder, deliveries, counts, put } = self;
         let mut turns = alerts.ready_chunks(TURN);
-        while let Some(turn) = turns.next().await {
-            deliveries.happened();
-            let (decoder, counts) = (decoder.clone(), counts.clone());
-            let decoding = tokio::task::spawn_blocking(move || decode(turn, &decoder, &counts));
-            let (packets, end) = match decoding.await {
+        let mut held = Held::default();
+        let mut resolving = FuturesUnordered::new();
+        loop {
+            let (turn, end) = tokio::select! {
+                turn = turns.next() => {
+                    let Some(turn) = turn else { return Ok(()) };
+                    deliveries.happened();
+                    split(turn)
+                }
+                Some(id) = resolving.next() => (held.take(id), Ok(())),
+            };
+            let turn = held.behind(turn);
+            let (decoder_there, counts) = (decoder.clone(), counts.clone());
+            let decoding = tokio::task::spawn_blocking(move || decode(turn, &decoder_there, &counts));
+            let decoded = match decoding.await {
                 Ok(decoded) => decoded,
                 Err(panic) => std::panic::resume_unwind(panic.into_panic()),
             };
-            packets.into_iter().for_each(&put);
+            decoded.packets.into_iter().for_each(&put);
+            for (id, delivery) in decoded.pending {
+                if held.hold(id, delivery) {
+                    let decoder = decoder.clone();
+                    resolving.push(async move {
+                        decoder.resolve(id).await;
+                        id
+                    });
+                }
+            }
             end?;
         }
-        Ok(())
     }
 }
 
-type Turn = Vec<Result<Delivery<RawAlert>, SourceError>>;
+/// Deliveries that wait for a schema, per lane in their order. The byte budget bounds them.
+#[derive(Default)]
+struct Held {
+    lanes: HashMap<Lane, (u32, Vec<Delivery<RawAlert>>)>,
+}
 
-fn decode(turn: Turn, decoder: &Decoder, counts: &FeedCounts) -> (Vec<Delivery<Packet>>, Result<(), SourceError>) {
-    let mut packets = Vec::with_capacity(turn.len());
+impl Held {
+    /// Keeps what stands behind a held delivery of its lane; gives the rest.
+    fn behind(&mut self, turn: Vec<Delivery<RawAlert>>) -> Vec<Delivery<RawAlert>> {
+        let mut free = Vec::with_capacity(turn.len());
+        for delivery in turn {
+            match self.lanes.get_mut(&delivery.position().lane) {
+                Some((_, waiting)) => waiting.push(delivery),
+                None => free.push(delivery),
+            }
+        }
+        free
+    }
+
+    /// Holds a delivery, and says whether it is the first that waits for this schema.
+    fn hold(&mut self, id: u32, delivery: Delivery<RawAlert>) -> bool {
+        let first = !self.lanes.values().any(|(waits_for, _)| *waits_for == id);
+        let lane = delivery.position().lane.clone();
+        self.lanes.entry(lane).or_insert_with(|| (id, Vec::new())).1.push(delivery);
+        first
+    }
+
+    /// Takes what waits for a schema.
+    fn take(&mut self, id: u32) -> Vec<Delivery<RawAlert>> {
+        let lanes: Vec<Lane> =
+            self.lanes.iter().filter(|(_, (waits_for, _))| *waits_for == id).map(|(lane, _)| lane.clone()).collect();
+        lanes.iter().filter_map(|lane| self.lanes.remove(lane)).flat_map(|(_, waiting)| waiting).collect()
+    }
+}
+
+/// Takes the source's failure, which is a stream's last item, from a turn.
+fn split(turn: Vec<Result<Delivery<RawAlert>, SourceError>>) -> (Vec<Delivery<RawAlert>>, Result<(), SourceError>) {
+    let mut deliveries = Vec::with_capacity(turn.len());
     for item in turn {
-        let delivery = match item {
-            Ok(delivery) => delivery,
-            Err(error) => return (packets, Err(error)),
-        };
+        match item {
+            Ok(delivery) => deliveries.push(delivery),
+            Err(error) => return (deliveries, Err(error)),
+        }
+    }
+    (deliveries, Ok(()))
+}
+
+#[derive(Default)]
+struct Decoded {
+    packets: Vec<Delivery<Packet>>,
+    pending: Vec<(u32, Delivery<RawAlert>)>,
+}
+
+fn decode(turn: Vec<Delivery<RawAlert>>, decoder: &Decoder, counts: &FeedCounts) -> Decoded {
+    let mut decoded = Decoded::default();
+    for delivery in turn {
         if is_tombstone(&delivery) {
             counts.tombstones.fetch_add(1, Ordering::Relaxed);
             delivery.ack();
             continue;
         }
         match delivery.try_map(|raw| decoder.decode(&raw.payload)) {
-            Ok(packet) => packets.push(packet),
+            Ok(packet) => decoded.packets.push(packet),
+            Err((delivery, DecodeError::SchemaPending { id })) => decoded.pending.push((id, delivery)),
             Err((delivery, error)) => delivery.reject_as(Rejection::new(error.reason(), error.to_string())),
         }
     }
-    (packets, Ok(()))
+    decoded
 }
 
 fn is_tombstone(delivery: &Delivery<RawAlert>) -> bool {

@@ -125,12 +125,7 @@ fn sink(config: &Config, args: &RunArgs, format: Format) -> CliResult<SinkConfig
 fn choose(all: BTreeMap<String, SourceConfig>, args: &RunArgs) -> CliResult<BTreeMap<String, SourceConfig>> {
     for name in &args.source {
         if !all.contains_key(name) {
-            let close = nearest(name, all.keys().map(String::as_str));
-            let hint = match close {
-                Some(close) => format!("did you mean `{close}`?"),
-                None => format!("it has `{}`", all.keys().cloned().collect::<Vec<_>>().join("`, `")),
-            };
-            return Err(CliError::refused("usage", format!("no source `{name}` in the configuration")).hint(hint));
+            return Err(no_source(name, &all));
         }
     }
     let chosen = all
@@ -142,6 +137,16 @@ fn choose(all: BTreeMap<String, SourceConfig>, args: &RunArgs) -> CliResult<BTre
             (name, source)
         })
         .collect())
+}
+
+/// Refuses a source that the configuration does not have.
+pub(in crate::cli) fn no_source(name: &str, all: &BTreeMap<String, SourceConfig>) -> CliError {
+    let hint = match nearest(name, all.keys().map(String::as_str)) {
+        Some(close) => format!("did you mean `{close}`?"),
+        None if all.is_empty() => "give a `--config FILE` that has it".into(),
+        None => format!("it has `{}`", all.keys().cloned().collect::<Vec<_>>().join("`, `")),
+    };
+    CliError::refused("usage", format!("no source `{name}` in the configuration")).hint(hint)
 }
 
 /// The flags that describe a source.

@@ -1,7 +1,8 @@
 //! Archive files, `.tar`, `.tar.gz` and `.tgz`: streamed, member by member.
 //!
-//! Invariants: a damaged archive gives the members before the damage and one dead letter for itself; an archive whose
-//! end mark or checksum is missing counts as damaged. Must not hold more than one member.
+//! Invariants: a damaged archive gives the members before the damage and one dead letter for itself; an archive of which
+//! nothing proves the end counts as damaged: gzip's checksum does, and so does a tar's end mark, which not every writer
+//! of gzipped ones adds. Must not hold more than one member.
 
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -39,12 +40,12 @@ impl Kind {
 pub(super) fn read(reader: &mut Reader, name: &str, kind: Kind, file: impl Read) -> Result<(), Closing> {
     let file = BufReader::with_capacity(1 << 16, file);
     match kind {
-        Kind::Tar => members(reader, name, file),
-        Kind::GzippedTar => members(reader, name, MultiGzDecoder::new(file)),
+        Kind::Tar => members(reader, name, file, END_MARK),
+        Kind::GzippedTar => members(reader, name, MultiGzDecoder::new(file), 0),
     }
 }
 
-fn members(reader: &mut Reader, name: &str, from: impl Read) -> Result<(), Closing> {
+fn members(reader: &mut Reader, name: &str, from: impl Read, end_mark: u64) -> Result<(), Closing> {
     let mut tar = tar::Archive::new(Zeros {
         inner: from,
         trailing: 0,
@@ -67,7 +68,7 @@ fn members(reader: &mut Reader, name: &str, from: impl Read) -> Result<(), Closi
             }
         }
     }
-    match damage.or_else(|| rest(tar.into_inner()).err()) {
+    match damage.or_else(|| rest(tar.into_inner(), end_mark).err()) {
         None => Ok(()),
         Some(error) => {
             let message = format!("damaged after {count} members: {error}");
@@ -105,9 +106,9 @@ fn member<R: Read>(reader: &mut Reader, archive: &str, mut entry: Entry<'_, R>) 
 }
 
 /// Reads an archive to its last byte, so that a gzip checksum is compared, and looks for the end mark.
-fn rest(mut from: Zeros<impl Read>) -> io::Result<()> {
+fn rest(mut from: Zeros<impl Read>, end_mark: u64) -> io::Result<()> {
     io::copy(&mut from, &mut io::sink())?;
-    if from.trailing < END_MARK {
+    if from.trailing < end_mark {
         return Err(io::Error::new(
             io::ErrorKind::UnexpectedEof,
             "its end mark is missing, so it may have been cut off",

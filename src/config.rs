@@ -150,7 +150,10 @@ impl Config {
     /// # Errors
     /// A secret of the registry cannot be read.
     pub fn decoder(&self) -> Result<Decoder, crate::secret::SecretError> {
-        Decoder::new(DecoderConfig { mappings: self.mappings(), schemas: self.schemas.clone() })
+        Decoder::new(DecoderConfig {
+            mappings: self.mappings(),
+            schemas: self.schemas.clone(),
+        })
     }
 
     /// Gives the mappings of `[survey.NAME]`.
@@ -220,7 +223,10 @@ impl Config {
             for key in keys.keys().filter(|key| !self.source.contains_key(*key)) {
                 let close = nearest(key, self.source.keys().map(String::as_str));
                 let hint = close.map_or("name a source".into(), |close| format!("did you mean `{close}`?"));
-                found.add(["queue", table, key], format!("`{table}.{key}`: there is no source `{key}`; {hint}"));
+                found.add(
+                    ["queue", table, key],
+                    format!("`{table}.{key}`: there is no source `{key}`; {hint}"),
+                );
             }
         }
     }

@@ -122,7 +122,12 @@ impl Pipeline {
     pub fn start<B: BatchHandler>(processor: AlertProcessor<B>, queue: &QueueConfig, decoder: Decoder) -> Self {
         let key = queue.key;
         let queue = queue.build();
-        Self { decoder, pool: processor.start(queue.clone()), queue, key }
+        Self {
+            decoder,
+            pool: processor.start(queue.clone()),
+            queue,
+            key,
+        }
     }
 
     /// Runs the sources through decoder and pool until the run ends.
@@ -138,12 +143,25 @@ impl Pipeline {
             let (alerts, control) = open(input.source, input.stream);
             let counts = Arc::new(FeedCounts::default());
             let (deliveries, put) = (deliveries.clone(), self.entrance());
-            let feed = Feed { alerts, decoder: self.decoder.clone(), deliveries, counts: counts.clone(), put };
+            let feed = Feed {
+                alerts,
+                decoder: self.decoder.clone(),
+                deliveries,
+                counts: counts.clone(),
+                put,
+            };
             feeds.spawn(feed.run());
-            running.push(Running { observer: control.observer(), control, counts });
+            running.push(Running {
+                observer: control.observer(),
+                control,
+                counts,
+            });
         }
         let why = until_end(&mut feeds, &deliveries, &self.pool, limits, &stop).await;
-        let totals: Vec<_> = running.iter().map(|one| (one.observer.clone(), one.counts.clone())).collect();
+        let totals: Vec<_> = running
+            .iter()
+            .map(|one| (one.observer.clone(), one.counts.clone()))
+            .collect();
         let mut failures = settle(running, self.pool, &why, limits, &stop).await;
         while let Some(fed) = feeds.join_next().await {
             failures.extend(fed_error(fed));
@@ -153,7 +171,12 @@ impl Pipeline {
             Why::Failed(first) => Some(first),
             _ => worst(failures),
         };
-        Ended { sources: totals.iter().map(total).collect(), interrupted, took: began.elapsed(), failure }
+        Ended {
+            sources: totals.iter().map(total).collect(),
+            interrupted,
+            took: began.elapsed(),
+            failure,
+        }
     }
 
     /// Gives the way into the queue. Once the queue is closed, what is put is dropped, which releases it.
@@ -259,5 +282,11 @@ fn worst(mut failures: Vec<PipelineError>) -> Option<PipelineError> {
 
 fn total((observer, counts): &(StreamObserver, Arc<FeedCounts>)) -> (SourceId, SourceTotals) {
     let tombstones = counts.tombstones.load(Ordering::Relaxed);
-    (observer.source().clone(), SourceTotals { stream: observer.stats(), tombstones })
+    (
+        observer.source().clone(),
+        SourceTotals {
+            stream: observer.stats(),
+            tombstones,
+        },
+    )
 }

@@ -27,6 +27,8 @@ struct Counted {
 pub(super) async fn run(call: &Call, args: &CountArgs) -> CliResult {
     let query = args.query.query(call.config().night.starts_at)?;
     let alerts = call.archive().await?.count(&query).await?;
-    output::result(call.format, &Counted { alerts }, |counted| format!("{}\n", counted.alerts))?;
+    output::result(call.format, &Counted { alerts }, |counted| {
+        format!("{}\n", counted.alerts)
+    })?;
     Ok(Exit::Finished)
 }

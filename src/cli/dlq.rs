@@ -79,7 +79,9 @@ async fn list(call: &Call) -> CliResult {
         let Some(last) = page.last() else { break };
         after = last.id;
         match call.format {
-            Format::Json => page.iter().try_for_each(|letter| output::result(call.format, letter, text))?,
+            Format::Json => page
+                .iter()
+                .try_for_each(|letter| output::result(call.format, letter, text))?,
             Format::Text => rows.extend(page.iter().map(row)),
         }
     }
@@ -103,7 +105,13 @@ fn row(letter: &StoredLetter) -> Vec<String> {
 }
 
 async fn show(call: &Call, id: i64) -> CliResult {
-    let letter = call.archive().await?.dead_letters().show(id).await?.ok_or_else(|| unknown(id))?;
+    let letter = call
+        .archive()
+        .await?
+        .dead_letters()
+        .show(id)
+        .await?
+        .ok_or_else(|| unknown(id))?;
     output::result(call.format, &letter, text)?;
     Ok(Exit::Finished)
 }
@@ -158,7 +166,12 @@ async fn retry(call: &Call, ids: &[i64]) -> CliResult {
     let archive = call.archive().await?;
     let letters = archive.dead_letters();
     let (decoder, writer) = (Decoder::bundled(), ArchiveWriter::new(&archive, 1));
-    let mut done = Retried { retried: 0, archived: 0, duplicates: 0, refused: 0 };
+    let mut done = Retried {
+        retried: 0,
+        archived: 0,
+        duplicates: 0,
+        refused: 0,
+    };
     for id in chosen(&letters, ids).await? {
         let Some(raw) = letters.packet(id).await? else { continue };
         done.retried += 1;
@@ -170,7 +183,11 @@ async fn retry(call: &Call, ids: &[i64]) -> CliResult {
                 continue;
             }
         };
-        let incoming = Incoming { origin: raw.origin.clone(), reframed: raw.reframed, ..Incoming::from(&packet) };
+        let incoming = Incoming {
+            origin: raw.origin.clone(),
+            reframed: raw.reframed,
+            ..Incoming::from(&packet)
+        };
         for written in writer.write(vec![incoming]).await {
             match written.map_err(|error| CliError::failed("database", error))? {
                 Written::Duplicate => done.duplicates += 1,
@@ -180,7 +197,12 @@ async fn retry(call: &Call, ids: &[i64]) -> CliResult {
         letters.drop_letter(id).await?;
     }
     output::result(call.format, &done, |done| {
-        let Retried { retried, archived, duplicates, refused } = done;
+        let Retried {
+            retried,
+            archived,
+            duplicates,
+            refused,
+        } = done;
         format!("{retried} tried again: {archived} archived, {duplicates} already there, {refused} still refused\n")
     })?;
     Ok(Exit::Finished)
@@ -200,13 +222,22 @@ async fn export(call: &Call, ids: &[i64], to: &Path) -> CliResult {
     let mut done = ExportedLetters { alerts: 0, bytes: 0 };
     for id in ids {
         let Some(raw) = letters.packet(id).await? else { continue };
-        let extension = if raw.payload.starts_with(b"Obj\x01") { "avro" } else { "bin" };
+        let extension = if raw.payload.starts_with(b"Obj\x01") {
+            "avro"
+        } else {
+            "bin"
+        };
         std::fs::write(to.join(format!("{id}.{extension}")), &raw.payload).map_err(fail)?;
         done.alerts += 1;
         done.bytes += raw.payload.len() as u64;
     }
     output::result(call.format, &done, |done| {
-        format!("{} dead letters written to {} ({})\n", done.alerts, to.display(), output::bytes(done.bytes))
+        format!(
+            "{} dead letters written to {} ({})\n",
+            done.alerts,
+            to.display(),
+            output::bytes(done.bytes)
+        )
     })?;
     Ok(Exit::Finished)
 }
@@ -222,6 +253,8 @@ async fn drop_letters(call: &Call, ids: &[i64]) -> CliResult {
     for id in chosen(&letters, ids).await? {
         done.dropped += u64::from(letters.drop_letter(id).await? == Dropped::Done);
     }
-    output::result(call.format, &done, |done| format!("{} dead letters dropped\n", done.dropped))?;
+    output::result(call.format, &done, |done| {
+        format!("{} dead letters dropped\n", done.dropped)
+    })?;
     Ok(Exit::Finished)
 }

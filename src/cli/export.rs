@@ -54,7 +54,12 @@ pub(super) async fn run(call: &Call, args: &ExportArgs) -> CliResult {
     let target = Target::open(&args.to).map_err(|error| failed(&args.to, &error))?;
     let written = copy(&archive, &query, target, &args.to).await?;
     output::result(call.format, &written, |written| {
-        format!("{} alerts written to {} ({})\n", written.alerts, args.to.display(), output::bytes(written.bytes))
+        format!(
+            "{} alerts written to {} ({})\n",
+            written.alerts,
+            args.to.display(),
+            output::bytes(written.bytes)
+        )
     })?;
     Ok(Exit::Finished)
 }
@@ -129,7 +134,11 @@ impl Target {
         }
         let part = Part(part_of(to));
         let builder = tar::Builder::new(BufWriter::new(File::create(&part.0)?));
-        Ok(Self::Tar(Tar { builder, part, path: to.to_owned() }))
+        Ok(Self::Tar(Tar {
+            builder,
+            part,
+            path: to.to_owned(),
+        }))
     }
 
     fn write(&mut self, packet: &Exported) -> io::Result<()> {

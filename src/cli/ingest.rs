@@ -30,7 +30,11 @@ use crate::surveys;
 /// Batches written at the same time.
 const WRITERS: u32 = 4;
 /// A database that is away for about four minutes is waited for.
-const RETRY: RetryConfig = RetryConfig { tries: 12, first: Duration::from_secs(1), most: Duration::from_secs(30) };
+const RETRY: RetryConfig = RetryConfig {
+    tries: 12,
+    first: Duration::from_secs(1),
+    most: Duration::from_secs(30),
+};
 /// How often the progress is looked at.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -92,25 +96,35 @@ pub(super) async fn run(call: &Call, args: &IngestArgs) -> CliResult {
         retry: RETRY,
         ..ProcessorConfig::default()
     };
-    let pipeline = Pipeline::start(AlertProcessor::batching(writer.clone(), &processor), &config.queue, decoder.clone());
+    let pipeline = Pipeline::start(
+        AlertProcessor::batching(writer.clone(), &processor),
+        &config.queue,
+        decoder.clone(),
+    );
     let split = Arc::new(move |file: &bytes::Bytes| decoder.split(file).ok());
     let source = FilesSource::new(name, paths, split);
     let files = source.progress();
     let stream = StreamConfig {
         budget: ByteBudget::new(usize::try_from(config.queue.bytes_max).unwrap_or(usize::MAX)),
-        dead_letters: Arc::new(Named { letters: archive.dead_letters() }),
+        dead_letters: Arc::new(Named {
+            letters: archive.dead_letters(),
+        }),
         ..StreamConfig::default()
     };
-    let input = pipeline::Input { source: Box::new(source), stream };
+    let input = pipeline::Input {
+        source: Box::new(source),
+        stream,
+    };
     let ended = watched(pipeline.run(vec![input], &Limits::default(), signals.first()), &files).await;
     let done = Ingested::of(&writer.stats(), &ended);
     output::result(call.format, &done, Ingested::text)?;
     match ended.failure {
         Some(failure) => Err(failure.into()),
-        None if args.strict && done.dead_letters > 0 => {
-            Err(CliError::failed("refused", format!("`--strict`: {} packets were refused", done.dead_letters))
-                .hint("each is named above; see `alertstream dlq list`"))
-        }
+        None if args.strict && done.dead_letters > 0 => Err(CliError::failed(
+            "refused",
+            format!("`--strict`: {} packets were refused", done.dead_letters),
+        )
+        .hint("each is named above; see `alertstream dlq list`")),
         None => Ok(Exit::Finished),
     }
 }
@@ -120,18 +134,25 @@ fn input(config: &Config, args: &IngestArgs) -> CliResult<(SourceId, Vec<PathBuf
     let Some(name) = &args.source else {
         return Ok((SourceId::new("ingest"), existing(args.paths.clone())?));
     };
-    let Some(source) = config.source.get(name) else { return Err(super::run::plan::no_source(name, &config.source)) };
+    let Some(source) = config.source.get(name) else {
+        return Err(super::run::plan::no_source(name, &config.source));
+    };
     match source.mode {
         Mode::Files => Ok((SourceId::new(name.as_str()), existing(source.files.paths.clone())?)),
-        mode => Err(CliError::refused("usage", format!("source `{name}` is `{mode}`, which cannot be ingested"))
-            .hint("name a source of files, or give paths")),
+        mode => Err(CliError::refused(
+            "usage",
+            format!("source `{name}` is `{mode}`, which cannot be ingested"),
+        )
+        .hint("name a source of files, or give paths")),
     }
 }
 
 /// Makes the decoder; the named survey's mapping stands behind all others, for every record.
 fn decoder(config: &Config, survey: Option<&str>) -> CliResult<Decoder> {
     let unreadable = |error| CliError::refused("config", error);
-    let Some(survey) = survey else { return config.decoder().map_err(unreadable) };
+    let Some(survey) = survey else {
+        return config.decoder().map_err(unreadable);
+    };
     let mut mappings = config.mappings();
     mappings.extend(surveys::bundled());
     let Some(mapping) = mappings.iter().find(|mapping| mapping.survey == survey) else {
@@ -144,12 +165,16 @@ fn decoder(config: &Config, survey: Option<&str>) -> CliResult<Decoder> {
     let mut last = mapping.clone();
     last.records = vec!["*".into()];
     mappings.push(last);
-    Decoder::new(DecoderConfig { mappings, schemas: config.schemas.clone() }).map_err(unreadable)
+    Decoder::new(DecoderConfig {
+        mappings,
+        schemas: config.schemas.clone(),
+    })
+    .map_err(unreadable)
 }
 
 /// Shows how far the files are read while the pipeline runs.
 async fn watched(running: impl Future<Output = Ended>, files: &FilesProgress) -> Ended {
-    let progress = Progress::towards(files.bytes_total(), "ingesting");
+    let progress = Progress::of_bytes(files.bytes_total(), "ingesting");
     tokio::pin!(running);
     loop {
         match tokio::time::timeout(LOOK, running.as_mut()).await {
@@ -180,7 +205,14 @@ impl DeadLetterStore for Named {
 impl Ingested {
     fn of(stats: &IngestStats, ended: &Ended) -> Self {
         let dead_letters = ended.sources.values().map(|totals| totals.stream.rejected).sum();
-        let IngestStats { archived, duplicates, revisions, reframed, unknown_schema, bytes } = *stats;
+        let IngestStats {
+            archived,
+            duplicates,
+            revisions,
+            reframed,
+            unknown_schema,
+            bytes,
+        } = *stats;
         Self {
             read: archived + duplicates + revisions + dead_letters,
             archived,
@@ -196,7 +228,13 @@ impl Ingested {
     }
 
     fn text(&self) -> String {
-        let rate = |per_second: f64| if self.seconds > 0.0 { per_second / self.seconds } else { 0.0 };
+        let rate = |per_second: f64| {
+            if self.seconds > 0.0 {
+                per_second / self.seconds
+            } else {
+                0.0
+            }
+        };
         let mut rows = vec![
             ("read", self.read.to_string()),
             ("archived", self.archived.to_string()),
@@ -205,11 +243,19 @@ impl Ingested {
             ("reframed", self.reframed.to_string()),
             ("dead letters", self.dead_letters.to_string()),
             ("bytes", output::bytes(self.bytes)),
-            ("took", format!("{:.1} s, {:.0} alerts/s", self.seconds, rate(self.read as f64))),
+            (
+                "took",
+                format!("{:.1} s, {:.0} alerts/s", self.seconds, rate(self.read as f64)),
+            ),
         ];
         if self.unknown_schema > 0 {
             rows.push(("of an unknown schema", self.unknown_schema.to_string()));
         }
-        output::aligned(&rows) + if self.interrupted { "interrupted: run it again to go on\n" } else { "" }
+        output::aligned(&rows)
+            + if self.interrupted {
+                "interrupted: run it again to go on\n"
+            } else {
+                ""
+            }
     }
 }

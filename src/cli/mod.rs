@@ -137,16 +137,21 @@ impl Call {
     /// Gives the database's URL: the flag's, the environment's, the file's.
     fn database_url(&self) -> CliResult<String> {
         self.database_url_if_named()?.ok_or_else(|| {
-            CliError::refused("usage", "no database is named").hint(
-                "give `--database-url postgres://USER@HOST/DATABASE`, set DATABASE_URL, or write [database] url",
-            )
+            CliError::refused("usage", "no database is named")
+                .hint("give `--database-url postgres://USER@HOST/DATABASE`, set DATABASE_URL, or write [database] url")
         })
     }
 
     fn database_url_if_named(&self) -> CliResult<Option<String>> {
         let by_file = || self.config.as_ref().and_then(|config| config.database.url.clone());
-        let by_flag = self.database_url.as_ref().filter(|url| !url.is_empty()).map(|url| Secret::new(url.as_str()));
-        let Some(secret) = by_flag.or_else(by_file) else { return Ok(None) };
+        let by_flag = self
+            .database_url
+            .as_ref()
+            .filter(|url| !url.is_empty())
+            .map(|url| Secret::new(url.as_str()));
+        let Some(secret) = by_flag.or_else(by_file) else {
+            return Ok(None);
+        };
         let url = secret.reveal().map_err(|e| CliError::refused("config", e))?;
         Archive::check_url(&url)?;
         Ok(Some(url))

@@ -24,8 +24,14 @@ impl Progress {
         )
     }
 
+    /// Counts towards an end.
+    pub(super) fn towards(total: u64, what: &'static str, unit: &str) -> Self {
+        let line = format!("{{msg}}: [{{bar:30}}] {{human_pos}}/{{human_len}} {unit}, {{per_sec}}, {{eta}} left");
+        Self::new(Some(total), what, &line)
+    }
+
     /// Counts bytes towards an end.
-    pub(super) fn towards(total: u64, what: &'static str) -> Self {
+    pub(super) fn of_bytes(total: u64, what: &'static str) -> Self {
         let line = "{msg}: [{bar:30}] {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left";
         Self::new(Some(total), what, line)
     }

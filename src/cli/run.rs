@@ -104,7 +104,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 pub(super) async fn run(call: &Call, args: &RunArgs) -> CliResult {
     let plan = plan::plan(call, args)?;
-    let decoder = call.config().decoder().map_err(|error| CliError::refused("config", error))?;
+    let decoder = call
+        .config()
+        .decoder()
+        .map_err(|error| CliError::refused("config", error))?;
     let stop = Signals::watch()?;
     let sink = Sink::open(&plan.sink).map_err(|error| CliError::failed("sink", error))?;
     let archive = match &plan.database_url {
@@ -115,7 +118,10 @@ pub(super) async fn run(call: &Call, args: &RunArgs) -> CliResult {
     let selector = Arc::new(Selector::new(sink));
     let processor = AlertProcessor::new(selector.clone(), &plan.processor);
     let pipeline = Pipeline::start(processor, &plan.queue, decoder);
-    let limits = Limits { until_idle: args.until_idle, ..Limits::default() };
+    let limits = Limits {
+        until_idle: args.until_idle,
+        ..Limits::default()
+    };
     let ended = pipeline.run(inputs, &limits, stop.first()).await;
     let summary = Summary::of(&ended, &selector);
     summary::tell(call.format, args.summary.as_deref(), &summary)?;
@@ -143,18 +149,35 @@ async fn inputs(
             dead_letters: dead_letters.clone(),
             ..StreamConfig::default()
         };
-        inputs.push(pipeline::Input { source: source(input, archive, decoder.clone()).await?, stream });
+        inputs.push(pipeline::Input {
+            source: source(input, archive, decoder.clone()).await?,
+            stream,
+        });
     }
     Ok(inputs)
 }
 
 async fn source(input: &plan::Input, archive: Option<&Archive>, decoder: Decoder) -> CliResult<Box<dyn Source>> {
     match (&input.from, archive) {
-        (plan::From::Archive { group, query, block_size }, Some(archive)) => {
+        (
+            plan::From::Archive {
+                group,
+                query,
+                block_size,
+            },
+            Some(archive),
+        ) => {
             let block_size = block_size.unwrap_or(DEFAULT_BLOCK_SIZE);
-            let group = Groups::new(archive).join_or_create(group, query.as_ref(), block_size).await?;
+            let group = Groups::new(archive)
+                .join_or_create(group, query.as_ref(), block_size)
+                .await?;
             let id = input.id.clone();
-            Ok(Box::new(ArchiveSource::new(id, archive.clone(), group, ArchiveConfig::default())))
+            Ok(Box::new(ArchiveSource::new(
+                id,
+                archive.clone(),
+                group,
+                ArchiveConfig::default(),
+            )))
         }
         (plan::From::Archive { .. }, None) => Err(CliError::refused("usage", "no database is named")),
         (plan::From::Files { paths }, _) => {

@@ -94,7 +94,10 @@ fn nothing_of_the_queue_and_the_processor_can_be_zero_or_of_nobody() {
     let problems = Config::parse(text).unwrap_err();
     let said: Vec<String> = problems.iter().map(ToString::to_string).collect();
     assert_eq!(said.len(), 2, "{said:#?}");
-    assert_eq!(said[0], "line 4: `limits.zft`: there is no source `zft`; did you mean `ztf`?");
+    assert_eq!(
+        said[0],
+        "line 4: `limits.zft`: there is no source `zft`; did you mean `ztf`?"
+    );
     assert!(said[1].starts_with("line 6: `workers = 0`"), "{said:#?}");
 }
 

@@ -53,7 +53,13 @@ impl<P: Fn(Delivery<Packet>)> Feed<P> {
     /// # Cancel safety
     /// The deliveries under way are released.
     pub(super) async fn run(self) -> Result<(), SourceError> {
-        let Self { alerts, decoder, deliveries, counts, put } = self;
+        let Self {
+            alerts,
+            decoder,
+            deliveries,
+            counts,
+            put,
+        } = self;
         let mut turns = alerts.ready_chunks(TURN);
         let mut held = Held::default();
         let mut resolving = FuturesUnordered::new();
@@ -111,15 +117,27 @@ impl Held {
     fn hold(&mut self, id: u32, delivery: Delivery<RawAlert>) -> bool {
         let first = !self.lanes.values().any(|(waits_for, _)| *waits_for == id);
         let lane = delivery.position().lane.clone();
-        self.lanes.entry(lane).or_insert_with(|| (id, Vec::new())).1.push(delivery);
+        self.lanes
+            .entry(lane)
+            .or_insert_with(|| (id, Vec::new()))
+            .1
+            .push(delivery);
         first
     }
 
     /// Takes what waits for a schema.
     fn take(&mut self, id: u32) -> Vec<Delivery<RawAlert>> {
-        let lanes: Vec<Lane> =
-            self.lanes.iter().filter(|(_, (waits_for, _))| *waits_for == id).map(|(lane, _)| lane.clone()).collect();
-        lanes.iter().filter_map(|lane| self.lanes.remove(lane)).flat_map(|(_, waiting)| waiting).collect()
+        let lanes: Vec<Lane> = self
+            .lanes
+            .iter()
+            .filter(|(_, (waits_for, _))| *waits_for == id)
+            .map(|(lane, _)| lane.clone())
+            .collect();
+        lanes
+            .iter()
+            .filter_map(|lane| self.lanes.remove(lane))
+            .flat_map(|(_, waiting)| waiting)
+            .collect()
     }
 }
 

@@ -87,12 +87,22 @@ pub(super) fn plan(call: &Call, args: &RunArgs) -> CliResult<Plan> {
         })
         .collect::<CliResult<Vec<_>>>()?;
     let needs_database = inputs.iter().any(|input| matches!(input.from, From::Archive { .. }));
-    let database_url = if needs_database { Some(call.database_url()?) } else { call.database_url_if_named()? };
+    let database_url = if needs_database {
+        Some(call.database_url()?)
+    } else {
+        call.database_url_if_named()?
+    };
     let mut processor = config.processor;
     if let Some(workers) = args.workers {
         processor.workers = workers as usize;
     }
-    Ok(Plan { inputs, queue: config.queue, processor, sink, database_url })
+    Ok(Plan {
+        inputs,
+        queue: config.queue,
+        processor,
+        sink,
+        database_url,
+    })
 }
 
 /// The source of a run without a configured one: the archive, with the group and query of the flags.

@@ -34,8 +34,15 @@ struct Counts {
 impl Summary {
     /// Puts together what the pipeline and the handler counted.
     pub(super) fn of(ended: &Ended, selector: &Selector) -> Self {
-        let timed = Counts { interrupted: ended.interrupted, seconds: ended.took.as_secs_f64(), ..Counts::default() };
-        let mut summary = Self { total: timed, sources: BTreeMap::new() };
+        let timed = Counts {
+            interrupted: ended.interrupted,
+            seconds: ended.took.as_secs_f64(),
+            ..Counts::default()
+        };
+        let mut summary = Self {
+            total: timed,
+            sources: BTreeMap::new(),
+        };
         for (id, totals) in &ended.sources {
             let mut counts = timed;
             counts.add(totals, selector.counts(id));
@@ -47,17 +54,48 @@ impl Summary {
 
     fn text(&self) -> String {
         let row = |name: &str, counts: &Counts| {
-            let Counts { delivered, acknowledged, released, rejected, redelivered, selected, undefined, .. } = *counts;
-            let numbers = [delivered, acknowledged, released, rejected, redelivered, selected, undefined];
-            std::iter::once(name.to_owned()).chain(numbers.map(|n| n.to_string())).collect::<Vec<_>>()
+            let Counts {
+                delivered,
+                acknowledged,
+                released,
+                rejected,
+                redelivered,
+                selected,
+                undefined,
+                ..
+            } = *counts;
+            let numbers = [
+                delivered,
+                acknowledged,
+                released,
+                rejected,
+                redelivered,
+                selected,
+                undefined,
+            ];
+            std::iter::once(name.to_owned())
+                .chain(numbers.map(|n| n.to_string()))
+                .collect::<Vec<_>>()
         };
         let mut rows: Vec<_> = self.sources.iter().map(|(name, counts)| row(name, counts)).collect();
         if rows.len() > 1 {
             rows.push(row("all", &self.total));
         }
-        const HEAD: [&str; 8] =
-            ["source", "delivered", "acknowledged", "released", "rejected", "redelivered", "selected", "undefined"];
-        let how = if self.total.interrupted { "interrupted after" } else { "took" };
+        const HEAD: [&str; 8] = [
+            "source",
+            "delivered",
+            "acknowledged",
+            "released",
+            "rejected",
+            "redelivered",
+            "selected",
+            "undefined",
+        ];
+        let how = if self.total.interrupted {
+            "interrupted after"
+        } else {
+            "took"
+        };
         format!("{}{how} {:.1} s\n", output::table(&HEAD, &rows), self.total.seconds)
     }
 }
@@ -90,7 +128,12 @@ pub(super) fn tell(format: Format, file: Option<&Path>, summary: &Summary) -> Cl
 }
 
 fn write(path: &Path, summary: &Summary) -> CliResult<()> {
-    let fail = |why: String| CliError::failed("output", format!("summary `{}` cannot be written: {why}", path.display()));
+    let fail = |why: String| {
+        CliError::failed(
+            "output",
+            format!("summary `{}` cannot be written: {why}", path.display()),
+        )
+    };
     let text = serde_json::to_string(summary).map_err(|e| fail(e.to_string()))? + "\n";
     std::fs::write(path, text).map_err(|e| fail(e.to_string()))
 }

@@ -1,5 +1,8 @@
 //! The tracker against a naive model, and its rules one by one.
 
+// One range is what is meant.
+#![allow(clippy::single_range_in_vec_init)]
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

@@ -64,12 +64,12 @@ pub(crate) trait Topic: Send + Sync {
 
     /// Makes the store of dead letters fail, or work again; only where a case says so.
     fn store_works(&self, _works: Works) {
-        unimplemented!("the store of this backend cannot be made to fail")
+        panic!("the store of this backend cannot be made to fail")
     }
 
     /// Appends a payload to the topic; only where a case says so.
     fn push(&self, _payload: Bytes) -> BoxFuture<'_, ()> {
-        unimplemented!("nothing can be appended here")
+        panic!("nothing can be appended here")
     }
 
     /// Ends a consumer as a crash would: no last commit, no goodbye.

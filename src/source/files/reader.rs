@@ -52,13 +52,13 @@ impl Reader {
     /// Reads everything, or until the stream closes.
     pub(super) fn read(mut self, paths: Vec<PathBuf>) {
         let end = EndOfInput(self.intake.clone());
-        for (_, meta) in Walk::over(&paths) {
+        for (_, meta) in Walk::over(paths.clone()) {
             if self.intake.is_closing() {
                 return;
             }
             self.progress.found(meta.map_or(0, |meta| meta.len()));
         }
-        for (path, meta) in Walk::over(&paths) {
+        for (path, meta) in Walk::over(paths) {
             if self.file(&path, meta).is_err() {
                 break;
             }

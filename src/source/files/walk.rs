@@ -21,9 +21,9 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    pub(super) fn over(paths: &[PathBuf]) -> Self {
+    pub(super) fn over(paths: Vec<PathBuf>) -> Self {
         Self {
-            folders: vec![paths.to_vec().into_iter()],
+            folders: vec![paths.into_iter()],
         }
     }
 

@@ -207,7 +207,7 @@ pub struct Ranges(Vec<Range<i64>>);
 impl Ranges {
     /// Gives the whole sky.
     pub fn whole_sky() -> Self {
-        Self(vec![0..CELLS])
+        Self::from(0..CELLS)
     }
 
     /// Gives the region of one pixel of an order, nested numbering.
@@ -222,7 +222,7 @@ impl Ranges {
             return Err(SkyError::Pixel { order, pixel });
         }
         let shift = 2 * (ORDER - order);
-        Ok(Self(vec![cell(pixel << shift)..cell((pixel + 1) << shift)]))
+        Ok(Self::from(cell(pixel << shift)..cell((pixel + 1) << shift)))
     }
 
     /// Makes a region of ranges in any order; empty ones are dropped, those that touch are joined.
@@ -339,6 +339,12 @@ impl Ranges {
         }
         cells.sort_unstable();
         cells
+    }
+}
+
+impl From<Range<i64>> for Ranges {
+    fn from(range: Range<i64>) -> Self {
+        Self::from_unsorted([range].into())
     }
 }
 

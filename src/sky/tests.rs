@@ -60,7 +60,7 @@ fn well_formed(ranges: &Ranges) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn a_cone_covers_every_position_it_contains(centre in position(), radius in radius(), part in 0.0..1.1_f64, bearing in 0.0..360.0_f64) {

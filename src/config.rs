@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::archive::Archive;
 use crate::decode::{Decoder, DecoderConfig, SchemasConfig};
+use crate::filter::{Filter, Names};
 use crate::processor::{KeyBy, ProcessorConfig, QueueConfig};
 use crate::query::{NightStart, Query, QueryText};
 use crate::secret::Secret;
@@ -208,10 +209,24 @@ impl Config {
         for (key, message) in self.processor.validate() {
             found.add(["processor", key], message);
         }
+        if let Some(text) = &self.processor.filter
+            && let Err(error) = Filter::compile(text, &self.names())
+        {
+            found.add(["processor", "filter"], error.to_string());
+        }
         for message in self.sink.validate() {
             found.add(["sink"], message);
         }
         found.problems
+    }
+
+    /// Gives the names that a filter may use: the bundled schemas' and those of the mappings.
+    fn names(&self) -> Names {
+        let bare = DecoderConfig {
+            mappings: self.mappings(),
+            schemas: SchemasConfig::default(),
+        };
+        Decoder::new(bare).map_or_else(|_| Names::bundled(), |decoder| Names::of(&decoder))
     }
 
     /// Where the queue is fair between sources, what is set for a key is set for a source.

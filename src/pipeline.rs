@@ -38,6 +38,8 @@ use feed::{Feed, FeedCounts};
 
 /// What is delivered by then is finished: the handlers' own bounds end this, or a signal.
 const UNHURRIED: Duration = Duration::from_secs(24 * 3600);
+/// How often a source that is not ready is asked again.
+const READY_LOOK: Duration = Duration::from_millis(50);
 
 /// One source of a run.
 pub struct Input {
@@ -45,7 +47,12 @@ pub struct Input {
     pub source: Box<dyn Source>,
     /// Its stream's settings.
     pub stream: StreamConfig,
+    /// Says when idleness begins to count; `None` is from the start.
+    pub ready: Option<Ready>,
 }
+
+/// Says whether a source has what it needs to deliver: a live one waits for its first assignment.
+pub type Ready = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// When a run ends before its sources do.
 #[derive(Clone, Debug)]
@@ -138,9 +145,10 @@ impl Pipeline {
         let began = Instant::now();
         let deliveries = Arc::new(Deliveries::new());
         let mut feeds = JoinSet::new();
-        let mut running = Vec::new();
+        let (mut running, mut ready) = (Vec::new(), Vec::new());
         for input in inputs {
             let (alerts, control) = open(input.source, input.stream);
+            ready.extend(input.ready);
             let counts = Arc::new(FeedCounts::default());
             let (deliveries, put) = (deliveries.clone(), self.entrance());
             let feed = Feed {
@@ -157,7 +165,7 @@ impl Pipeline {
                 counts,
             });
         }
-        let why = until_end(&mut feeds, &deliveries, &self.pool, limits, &stop).await;
+        let why = until_end(&mut feeds, &self.pool, idle(&deliveries, limits, &ready), &stop).await;
         let totals: Vec<_> = running
             .iter()
             .map(|one| (one.observer.clone(), one.counts.clone()))
@@ -203,12 +211,10 @@ enum Why {
 
 async fn until_end(
     feeds: &mut JoinSet<Result<(), SourceError>>,
-    deliveries: &Deliveries,
     pool: &Pool<QueueKey>,
-    limits: &Limits,
+    idle: impl Future<Output = ()>,
     stop: &CancellationToken,
 ) -> Why {
-    let idle = deliveries.idle(limits.until_idle);
     pin!(idle);
     loop {
         tokio::select! {
@@ -223,6 +229,17 @@ async fn until_end(
             () = &mut idle => return Why::Idle,
         }
     }
+}
+
+/// Waits until nothing was delivered for the given time, which begins when every source is ready.
+async fn idle(deliveries: &Deliveries, limits: &Limits, ready: &[Ready]) {
+    if limits.until_idle.is_some() {
+        while !ready.iter().all(|ready| ready()) {
+            tokio::time::sleep(READY_LOOK).await;
+            deliveries.happened();
+        }
+    }
+    deliveries.idle(limits.until_idle).await;
 }
 
 fn fed_error(fed: Result<Result<(), SourceError>, tokio::task::JoinError>) -> Option<PipelineError> {

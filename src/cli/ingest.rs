@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use super::error::{CliError, CliResult, Exit};
 use super::progress::Progress;
-use super::run::plan::existing;
 use super::signals::Signals;
+use super::sources::{From, Opened, no_source};
 use super::{Call, output};
 use crate::archive::dead_letters::DeadLetters;
 use crate::archive::ingest::{ArchiveWriter, IngestStats};
@@ -23,7 +23,7 @@ use crate::error::BoxError;
 use crate::pipeline::{self, Ended, Limits, Pipeline};
 use crate::processor::{AlertProcessor, ProcessorConfig, RetryConfig};
 use crate::record::SourceId;
-use crate::source::files::{FilesProgress, FilesSource};
+use crate::source::files::FilesProgress;
 use crate::stream::{ByteBudget, StreamConfig};
 use crate::surveys;
 
@@ -62,6 +62,9 @@ pub(super) struct IngestArgs {
     /// Alerts written in one transaction.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     batch: u32,
+    /// Ends when nothing was delivered for so long; for a live source.
+    #[arg(long, value_name = "SECONDS", value_parser = super::run::seconds)]
+    until_idle: Option<Duration>,
     /// Ends with exit code 1 when anything was refused.
     #[arg(long)]
     strict: bool,
@@ -84,7 +87,7 @@ struct Ingested {
 
 pub(super) async fn run(call: &Call, args: &IngestArgs) -> CliResult {
     let config = call.config();
-    let (name, paths) = input(&config, args)?;
+    let (name, from) = input(&config, args)?;
     let decoder = decoder(&config, args.survey.as_deref())?;
     call.database_url()?;
     let signals = Signals::watch()?;
@@ -101,9 +104,7 @@ pub(super) async fn run(call: &Call, args: &IngestArgs) -> CliResult {
         &config.queue,
         decoder.clone(),
     );
-    let split = Arc::new(move |file: &bytes::Bytes| decoder.split(file).ok());
-    let source = FilesSource::new(name, paths, split);
-    let files = source.progress();
+    let Opened { source, ready, files } = from.open(name, None, &decoder).await?;
     let stream = StreamConfig {
         budget: ByteBudget::new(usize::try_from(config.queue.bytes_max).unwrap_or(usize::MAX)),
         dead_letters: Arc::new(Named {
@@ -111,11 +112,12 @@ pub(super) async fn run(call: &Call, args: &IngestArgs) -> CliResult {
         }),
         ..StreamConfig::default()
     };
-    let input = pipeline::Input {
-        source: Box::new(source),
-        stream,
+    let input = pipeline::Input { source, stream, ready };
+    let limits = Limits {
+        until_idle: args.until_idle,
+        ..Limits::default()
     };
-    let ended = watched(pipeline.run(vec![input], &Limits::default(), signals.first()), &files).await;
+    let ended = watched(pipeline.run(vec![input], &limits, signals.first()), files.as_ref()).await;
     let done = Ingested::of(&writer.stats(), &ended);
     output::result(call.format, &done, Ingested::text)?;
     match ended.failure {
@@ -130,21 +132,23 @@ pub(super) async fn run(call: &Call, args: &IngestArgs) -> CliResult {
 }
 
 /// Gives what is read, and under which name.
-fn input(config: &Config, args: &IngestArgs) -> CliResult<(SourceId, Vec<PathBuf>)> {
+fn input(config: &Config, args: &IngestArgs) -> CliResult<(SourceId, From)> {
     let Some(name) = &args.source else {
-        return Ok((SourceId::new("ingest"), existing(args.paths.clone())?));
+        return Ok((SourceId::new("ingest"), From::files(args.paths.clone())?));
     };
-    let Some(source) = config.source.get(name) else {
-        return Err(super::run::plan::no_source(name, &config.source));
+    let source = config.source.get(name).ok_or_else(|| no_source(name, &config.source))?;
+    let from = match source.mode {
+        Mode::Files => From::files(source.files.paths.clone())?,
+        Mode::Live => From::live(name, source, None, config.night.starts_at)?,
+        Mode::Archive => {
+            return Err(CliError::refused(
+                "usage",
+                format!("source `{name}` reads the archive, which has its alerts"),
+            )
+            .hint("name a live source or one of files, or give paths"));
+        }
     };
-    match source.mode {
-        Mode::Files => Ok((SourceId::new(name.as_str()), existing(source.files.paths.clone())?)),
-        mode => Err(CliError::refused(
-            "usage",
-            format!("source `{name}` is `{mode}`, which cannot be ingested"),
-        )
-        .hint("name a source of files, or give paths")),
-    }
+    Ok((SourceId::new(name.as_str()), from))
 }
 
 /// Makes the decoder; the named survey's mapping stands behind all others, for every record.
@@ -173,13 +177,15 @@ fn decoder(config: &Config, survey: Option<&str>) -> CliResult<Decoder> {
 }
 
 /// Shows how far the files are read while the pipeline runs.
-async fn watched(running: impl Future<Output = Ended>, files: &FilesProgress) -> Ended {
-    let progress = Progress::of_bytes(files.bytes_total(), "ingesting");
+async fn watched(running: impl Future<Output = Ended>, files: Option<&FilesProgress>) -> Ended {
+    let progress = files.map(|files| (Progress::of_bytes(files.bytes_total(), "ingesting"), files));
     tokio::pin!(running);
     loop {
         match tokio::time::timeout(LOOK, running.as_mut()).await {
             Ok(ended) => return ended,
-            Err(_) => progress.set(files.bytes_done(), files.bytes_total()),
+            Err(_) => progress
+                .iter()
+                .for_each(|(bar, files)| bar.set(files.bytes_done(), files.bytes_total())),
         }
     }
 }

@@ -29,6 +29,7 @@ mod query_args;
 mod run;
 mod signals;
 mod simulate;
+mod sources;
 
 use error::{CliError, CliResult, Exit};
 use output::Format;

@@ -12,21 +12,18 @@ use clap::Args;
 use super::error::{CliError, CliResult, Exit};
 use super::query_args::QueryArgs;
 use super::signals::Signals;
+use super::sources::Opened;
 use super::{Call, open_archive};
 use crate::archive::Archive;
-use crate::archive::groups::{DEFAULT_BLOCK_SIZE, Groups};
 use crate::config::Mode;
 use crate::dead_letter::{DeadLetterStore, LogStore};
 use crate::decode::Decoder;
 use crate::pipeline::{self, Limits, Pipeline, Selector};
 use crate::processor::AlertProcessor;
 use crate::sink::Sink;
-use crate::source::Source;
-use crate::source::archive::{ArchiveConfig, ArchiveSource};
-use crate::source::files::FilesSource;
 use crate::stream::{ByteBudget, DeliveryQuota, StreamConfig};
 
-pub(super) mod plan;
+mod plan;
 mod summary;
 
 use plan::Plan;
@@ -41,7 +38,7 @@ use summary::Summary;
 pub(super) struct RunArgs {
     /// Where the sources read, instead of what the configuration says.
     #[arg(long, value_enum)]
-    from: Option<From>,
+    from: Option<ReadFrom>,
     /// Only this source of the configuration; repeatable.
     #[arg(long, value_name = "NAME")]
     source: Vec<String>,
@@ -51,6 +48,9 @@ pub(super) struct RunArgs {
     /// Alerts in a block, when this run creates the group.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     block_size: Option<u32>,
+    /// A live group begins at the configured start again, whatever it committed; refused while it has members.
+    #[arg(long)]
+    from_start: bool,
     /// Which alerts are selected (CEL): 'magnitude < 19.5 && candidate.distpsnr1 > 2'.
     #[arg(long, value_name = "EXPR")]
     filter: Option<String>,
@@ -81,21 +81,23 @@ Examples:
   alertstream run --config alertstream.toml --from archive              the live processor, over the archive";
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum From {
+enum ReadFrom {
+    Live,
     Archive,
     Files,
 }
 
-impl From {
+impl ReadFrom {
     fn mode(self) -> Mode {
         match self {
+            Self::Live => Mode::Live,
             Self::Archive => Mode::Archive,
             Self::Files => Mode::Files,
         }
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     text.parse::<f64>()
         .ok()
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
@@ -103,86 +105,62 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) async fn run(call: &Call, args: &RunArgs) -> CliResult {
-    let plan = plan::plan(call, args)?;
-    let decoder = call
-        .config()
-        .decoder()
-        .map_err(|error| CliError::refused("config", error))?;
+    let Plan {
+        inputs: planned,
+        queue,
+        processor,
+        sink,
+        filter,
+        decoder,
+        database_url,
+    } = plan::plan(call, args)?;
     let stop = Signals::watch()?;
-    let sink = Sink::open(&plan.sink).map_err(|error| CliError::failed("sink", error))?;
-    let archive = match &plan.database_url {
+    let sink = Sink::open(&sink).map_err(|error| CliError::failed("sink", error))?;
+    let archive = match &database_url {
         Some(url) => Some(open_archive(url).await?),
         None => None,
     };
-    let inputs = inputs(&plan, archive.as_ref(), &decoder, args.max_alerts).await?;
-    let selector = Arc::new(Selector::new(sink));
-    let processor = AlertProcessor::new(selector.clone(), &plan.processor);
-    let pipeline = Pipeline::start(processor, &plan.queue, decoder);
+    let dead_letters: Arc<dyn DeadLetterStore> = match &archive {
+        Some(archive) => Arc::new(archive.dead_letters()),
+        None => Arc::new(LogStore),
+    };
+    let quota = args.max_alerts.map(DeliveryQuota::new);
+    let streams = StreamConfig {
+        quota,
+        dead_letters,
+        ..StreamConfig::default()
+    };
+    let inputs = inputs(planned, archive.as_ref(), &decoder, &streams, queue.bytes_max).await?;
+    let selector = Arc::new(Selector::new(filter, sink));
+    let processor = AlertProcessor::new(selector.clone(), &processor);
     let limits = Limits {
         until_idle: args.until_idle,
         ..Limits::default()
     };
-    let ended = pipeline.run(inputs, &limits, stop.first()).await;
-    let summary = Summary::of(&ended, &selector);
-    summary::tell(call.format, args.summary.as_deref(), &summary)?;
+    let ended = Pipeline::start(processor, &queue, decoder)
+        .run(inputs, &limits, stop.first())
+        .await;
+    summary::tell(call.format, args.summary.as_deref(), &Summary::of(&ended, &selector))?;
     ended.failure.map_or(Ok(Exit::Finished), |failure| Err(failure.into()))
 }
 
-/// Makes the sources. Each has its part of the byte budget, so that a full one stands still alone.
+/// Opens the sources. Each has its part of the byte budget, so that a full one stands still alone.
 async fn inputs(
-    plan: &Plan,
+    planned: Vec<plan::Input>,
     archive: Option<&Archive>,
     decoder: &Decoder,
-    max_alerts: Option<u64>,
+    streams: &StreamConfig,
+    bytes_max: u64,
 ) -> CliResult<Vec<pipeline::Input>> {
-    let dead_letters: Arc<dyn DeadLetterStore> = match archive {
-        Some(archive) => Arc::new(archive.dead_letters()),
-        None => Arc::new(LogStore),
-    };
-    let quota = max_alerts.map(DeliveryQuota::new);
-    let bytes = usize::try_from(plan.queue.bytes_max).unwrap_or(usize::MAX) / plan.inputs.len().max(1);
+    let bytes = usize::try_from(bytes_max).unwrap_or(usize::MAX) / planned.len().max(1);
     let mut inputs = Vec::new();
-    for input in &plan.inputs {
+    for plan::Input { id, from } in planned {
+        let Opened { source, ready, .. } = from.open(id, archive, decoder).await?;
         let stream = StreamConfig {
             budget: ByteBudget::new(bytes),
-            quota: quota.clone(),
-            dead_letters: dead_letters.clone(),
-            ..StreamConfig::default()
+            ..streams.clone()
         };
-        inputs.push(pipeline::Input {
-            source: source(input, archive, decoder.clone()).await?,
-            stream,
-        });
+        inputs.push(pipeline::Input { source, stream, ready });
     }
     Ok(inputs)
-}
-
-async fn source(input: &plan::Input, archive: Option<&Archive>, decoder: Decoder) -> CliResult<Box<dyn Source>> {
-    match (&input.from, archive) {
-        (
-            plan::From::Archive {
-                group,
-                query,
-                block_size,
-            },
-            Some(archive),
-        ) => {
-            let block_size = block_size.unwrap_or(DEFAULT_BLOCK_SIZE);
-            let group = Groups::new(archive)
-                .join_or_create(group, query.as_ref(), block_size)
-                .await?;
-            let id = input.id.clone();
-            Ok(Box::new(ArchiveSource::new(
-                id,
-                archive.clone(),
-                group,
-                ArchiveConfig::default(),
-            )))
-        }
-        (plan::From::Archive { .. }, None) => Err(CliError::refused("usage", "no database is named")),
-        (plan::From::Files { paths }, _) => {
-            let split = Arc::new(move |file: &bytes::Bytes| decoder.split(file).ok());
-            Ok(Box::new(FilesSource::new(input.id.clone(), paths.clone(), split)))
-        }
-    }
 }

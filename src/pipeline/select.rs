@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::decode::packet::Packet;
+use crate::filter::{Filter, Selection};
 use crate::processor::{Context, HandleError, Handler};
 use crate::record::SourceId;
 use crate::sink::{Place, Sink};
@@ -16,6 +17,7 @@ use crate::sink::{Place, Sink};
 /// Selects alerts by a filter and writes them to a sink.
 #[derive(Debug)]
 pub struct Selector {
+    filter: Option<Filter>,
     sink: Sink,
     counts: Mutex<BTreeMap<SourceId, Selected>>,
 }
@@ -31,8 +33,9 @@ pub struct Selected {
 
 impl Selector {
     /// Makes the handler; without a filter every alert is selected.
-    pub fn new(sink: Sink) -> Self {
+    pub fn new(filter: Option<Filter>, sink: Sink) -> Self {
         Self {
+            filter,
             sink,
             counts: Mutex::default(),
         }
@@ -50,6 +53,18 @@ impl Selector {
 
 impl Handler for Selector {
     async fn handle(&self, alert: &Packet, cx: &Context<'_>) -> Result<(), HandleError> {
+        match self
+            .filter
+            .as_ref()
+            .map_or(Selection::Selected, |filter| filter.select(alert))
+        {
+            Selection::Selected => {}
+            Selection::NotSelected => return Ok(()),
+            Selection::Undefined => {
+                self.count(cx.source, |counts| counts.undefined += 1);
+                return Ok(());
+            }
+        }
         let place = Place {
             source: cx.source,
             position: cx.position,

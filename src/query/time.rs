@@ -36,6 +36,11 @@ impl NightStart {
         }
     }
 
+    /// Gives the time of day at which a night begins, UTC.
+    pub fn time_of_day(self) -> NaiveTime {
+        NaiveTime::from_num_seconds_from_midnight_opt(self.secs, 0).unwrap_or(NaiveTime::MIN)
+    }
+
     /// Gives the JD (UTC, days) at which the night of a date begins.
     pub fn begins(self, date: NaiveDate) -> f64 {
         midnight(date) + f64::from(self.secs) / 86_400.0

@@ -3,16 +3,19 @@
 //! Flags win over the file. Without sources in a file there is one, named `archive`, that the flags describe.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use super::RunArgs;
+use crate::archive::groups::check_name;
 use crate::cli::Call;
 use crate::cli::error::{CliError, CliResult};
 use crate::cli::output::Format;
 use crate::cli::query_args;
-use crate::config::{Config, Mode, SourceConfig, nearest};
+use crate::cli::sources::{From, no_source};
+use crate::config::{Config, Mode, SourceConfig};
+use crate::decode::Decoder;
+use crate::filter::{Filter, Names};
 use crate::processor::{ProcessorConfig, QueueConfig};
-use crate::query::{NightStart, Query, QueryText};
+use crate::query::{NightStart, QueryText};
 use crate::record::SourceId;
 use crate::sink::{SinkConfig, SinkKind};
 
@@ -26,6 +29,10 @@ pub(super) struct Plan {
     pub(super) processor: ProcessorConfig,
     /// Where selected alerts go.
     pub(super) sink: SinkConfig,
+    /// Which alerts are selected.
+    pub(super) filter: Option<Filter>,
+    /// What decodes.
+    pub(super) decoder: Decoder,
     /// The database, where one is named; always when a source reads the archive.
     pub(super) database_url: Option<String>,
 }
@@ -38,24 +45,6 @@ pub(super) struct Input {
     pub(super) from: From,
 }
 
-/// Where a source reads.
-pub(super) enum From {
-    /// A consumer group of the archive.
-    Archive {
-        /// The group.
-        group: String,
-        /// Its query; without one the group must exist.
-        query: Option<Query>,
-        /// Alerts in a block, when this run creates the group.
-        block_size: Option<u32>,
-    },
-    /// Files, folders and tars, which exist.
-    Files {
-        /// The paths.
-        paths: Vec<PathBuf>,
-    },
-}
-
 /// Makes the plan.
 pub(super) fn plan(call: &Call, args: &RunArgs) -> CliResult<Plan> {
     let mut config = call.config();
@@ -63,6 +52,7 @@ pub(super) fn plan(call: &Call, args: &RunArgs) -> CliResult<Plan> {
         config.source.insert("archive".into(), described_by_flags());
     }
     let sink = sink(&config, args, call.format)?;
+    let decoder = config.decoder().map_err(|error| CliError::refused("config", error))?;
     let chosen = choose(config.source, args)?;
     let flags = Flags {
         text: args.query.text()?,
@@ -75,10 +65,8 @@ pub(super) fn plan(call: &Call, args: &RunArgs) -> CliResult<Plan> {
         .map(|(name, source)| {
             let from = match source.mode {
                 Mode::Archive => flags.archive(&name, source, night)?,
-                Mode::Files => From::Files {
-                    paths: existing(source.files.paths)?,
-                },
-                Mode::Live => return Err(CliError::refused("usage", format!("source `{name}` is live"))),
+                Mode::Files => From::files(source.files.paths)?,
+                Mode::Live => flags.live(&name, &source, night)?,
             };
             Ok(Input {
                 id: SourceId::new(name),
@@ -86,7 +74,7 @@ pub(super) fn plan(call: &Call, args: &RunArgs) -> CliResult<Plan> {
             })
         })
         .collect::<CliResult<Vec<_>>>()?;
-    let needs_database = inputs.iter().any(|input| matches!(input.from, From::Archive { .. }));
+    let needs_database = inputs.iter().any(|input| input.from.needs_archive());
     let database_url = if needs_database {
         Some(call.database_url()?)
     } else {
@@ -96,8 +84,18 @@ pub(super) fn plan(call: &Call, args: &RunArgs) -> CliResult<Plan> {
     if let Some(workers) = args.workers {
         processor.workers = workers as usize;
     }
+    if let Some(text) = args.filter.clone() {
+        processor.filter = Some(text);
+    }
+    let filter = processor
+        .filter
+        .as_deref()
+        .map(|text| Filter::compile(text, &Names::of(&decoder)))
+        .transpose();
     Ok(Plan {
         inputs,
+        filter: filter.map_err(|error| CliError::refused("filter", error))?,
+        decoder,
         queue: config.queue,
         processor,
         sink,
@@ -143,20 +141,10 @@ fn choose(all: BTreeMap<String, SourceConfig>, args: &RunArgs) -> CliResult<BTre
         .filter(|(name, _)| args.source.is_empty() || args.source.contains(name));
     Ok(chosen
         .map(|(name, mut source)| {
-            source.mode = args.from.map_or(source.mode, super::From::mode);
+            source.mode = args.from.map_or(source.mode, super::ReadFrom::mode);
             (name, source)
         })
         .collect())
-}
-
-/// Refuses a source that the configuration does not have.
-pub(in crate::cli) fn no_source(name: &str, all: &BTreeMap<String, SourceConfig>) -> CliError {
-    let hint = match nearest(name, all.keys().map(String::as_str)) {
-        Some(close) => format!("did you mean `{close}`?"),
-        None if all.is_empty() => "give a `--config FILE` that has it".into(),
-        None => format!("it has `{}`", all.keys().cloned().collect::<Vec<_>>().join("`, `")),
-    };
-    CliError::refused("usage", format!("no source `{name}` in the configuration")).hint(hint)
 }
 
 /// The flags that describe a source.
@@ -166,27 +154,41 @@ struct Flags<'a> {
 }
 
 impl Flags<'_> {
-    /// Group, query and block size are of one source of the archive.
+    /// Group, query, block size and start are each of one source that can have it.
     fn check_that_they_have_a_source(&self, chosen: &BTreeMap<String, SourceConfig>) -> CliResult<()> {
-        let archives = chosen.values().filter(|source| source.mode == Mode::Archive).count();
+        let of = |modes: &[Mode]| chosen.values().filter(|source| modes.contains(&source.mode)).count();
+        let (archives, live) = (of(&[Mode::Archive]), of(&[Mode::Live]));
         let given = [
-            ("--group", self.args.group.is_some()),
-            ("a query", self.text.is_some()),
-            ("--block-size", self.args.block_size.is_some()),
+            ("--group", self.args.group.is_some(), archives + live, "has a group"),
+            ("a query", self.text.is_some(), archives, "reads the archive"),
+            (
+                "--block-size",
+                self.args.block_size.is_some(),
+                archives,
+                "reads the archive",
+            ),
+            ("--from-start", self.args.from_start, live, "is live"),
         ];
-        let Some((what, _)) = given.into_iter().find(|(_, given)| *given) else {
-            return Ok(());
-        };
-        match archives {
-            1 => Ok(()),
-            0 => Err(
-                CliError::refused("usage", format!("{what} is given, but no source reads the archive"))
-                    .hint("choose one with `--source NAME`, or read the archive with `--from archive`"),
-            ),
-            n => Err(
-                CliError::refused("usage", format!("{what} is given, but {n} sources read the archive"))
-                    .hint("choose one of them with `--source NAME`"),
-            ),
+        for (what, given, sources, which) in given {
+            if given && sources != 1 {
+                let count = if sources == 0 {
+                    "no source".into()
+                } else {
+                    format!("more than one source ({sources})")
+                };
+                return Err(
+                    CliError::refused("usage", format!("{what} is given, but {count} {which}"))
+                        .hint("choose one with `--source NAME`, and where it reads with `--from`"),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn live(&self, name: &str, source: &SourceConfig, night: NightStart) -> CliResult<From> {
+        match From::live(name, source, self.args.group.as_deref(), night)? {
+            From::Live(live) if self.args.from_start => Ok(From::Live(Box::new(live.from_start()))),
+            other => Ok(other),
         }
     }
 
@@ -204,6 +206,7 @@ impl Flags<'_> {
             )
             .hint("give `--group NAME`: the runs that name the same group share its alerts")
         })?;
+        check_name(&group).map_err(|error| CliError::refused("usage", error))?;
         let text = self.text.as_ref().or(source.archive.query.as_ref());
         let query = text.map(|text| query_args::check(text, night)).transpose()?;
         let block_size = self.args.block_size.or(source.archive.block_size);
@@ -212,16 +215,5 @@ impl Flags<'_> {
             query,
             block_size,
         })
-    }
-}
-
-/// Checks that the paths are there.
-pub(in crate::cli) fn existing(paths: Vec<PathBuf>) -> CliResult<Vec<PathBuf>> {
-    match paths.iter().find(|path| !path.exists()) {
-        Some(missing) => Err(
-            CliError::refused("path", format!("`{}` does not exist", missing.display()))
-                .hint("give the path of a file or a folder"),
-        ),
-        None => Ok(paths),
     }
 }

@@ -12,6 +12,12 @@ pub const PLACEHOLDER: &str = "{night}";
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NightStart(NaiveTime);
 
+impl From<crate::query::NightStart> for NightStart {
+    fn from(start: crate::query::NightStart) -> Self {
+        Self(start.time_of_day())
+    }
+}
+
 impl NightStart {
     /// Reads `HH:MM`.
     pub fn parse(text: &str) -> Option<Self> {

@@ -1,0 +1,122 @@
+//! From a configured source to one that can run: what it reads is checked first, services are touched when it is opened.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::error::{CliError, CliResult};
+use crate::archive::Archive;
+use crate::archive::groups::{DEFAULT_BLOCK_SIZE, Groups};
+use crate::config::{SourceConfig, nearest};
+use crate::decode::Decoder;
+use crate::pipeline::Ready;
+use crate::query::{NightStart, Query};
+use crate::record::SourceId;
+use crate::source::Source;
+use crate::source::archive::{ArchiveConfig, ArchiveSource};
+use crate::source::files::{FilesProgress, FilesSource};
+use crate::source::kafka::KafkaSource;
+use crate::source::kafka::report::LiveReport;
+
+/// Where a source reads.
+pub(super) enum From {
+    /// A consumer group of the archive.
+    Archive {
+        /// The group.
+        group: String,
+        /// Its query; without one the group must exist.
+        query: Option<Query>,
+        /// Alerts in a block, when this run creates the group.
+        block_size: Option<u32>,
+    },
+    /// Files, folders and tars, which exist.
+    Files(Vec<PathBuf>),
+    /// Kafka.
+    Live(Box<KafkaSource>),
+}
+
+/// A source that can run.
+pub(super) struct Opened {
+    /// The source.
+    pub(super) source: Box<dyn Source>,
+    /// When idleness counts, for a source that is given its lanes by others.
+    pub(super) ready: Option<Ready>,
+    /// How far files are read.
+    pub(super) files: Option<FilesProgress>,
+}
+
+impl From {
+    /// Takes the existing ones of these paths; a missing one is refused.
+    pub(super) fn files(paths: Vec<PathBuf>) -> CliResult<Self> {
+        match paths.iter().find(|path| !path.exists()) {
+            Some(missing) => Err(
+                CliError::refused("path", format!("`{}` does not exist", missing.display()))
+                    .hint("give the path of a file or a folder"),
+            ),
+            None => Ok(Self::Files(paths)),
+        }
+    }
+
+    /// Takes a live source's configuration.
+    pub(super) fn live(name: &str, source: &SourceConfig, group: Option<&str>, night: NightStart) -> CliResult<Self> {
+        let table = format!("[source.{name}.live]");
+        let live = source.live.clone().ok_or_else(|| {
+            CliError::refused("config", format!("source `{name}` is live, but there is no {table}"))
+                .hint(format!("give `brokers` and `topics` in {table}"))
+        })?;
+        let group = group.or(source.group.as_deref()).unwrap_or_default();
+        let refused = |error| CliError::refused("config", format!("source `{name}`: {error}"));
+        let kafka = KafkaSource::new(SourceId::new(name), group, live).map_err(refused)?;
+        Ok(Self::Live(Box::new(kafka.with_nights(night.into()))))
+    }
+
+    /// Whether it needs the archive.
+    pub(super) fn needs_archive(&self) -> bool {
+        matches!(self, Self::Archive { .. })
+    }
+
+    /// Opens it: joins or makes the group of an archive source.
+    pub(super) async fn open(self, id: SourceId, archive: Option<&Archive>, decoder: &Decoder) -> CliResult<Opened> {
+        let (mut ready, mut files) = (None, None);
+        let source: Box<dyn Source> = match self {
+            Self::Archive {
+                group,
+                query,
+                block_size,
+            } => {
+                let archive = archive.ok_or_else(|| CliError::refused("usage", "no database is named"))?;
+                let block_size = block_size.unwrap_or(DEFAULT_BLOCK_SIZE);
+                let group = Groups::new(archive)
+                    .join_or_create(&group, query.as_ref(), block_size)
+                    .await?;
+                Box::new(ArchiveSource::new(id, archive.clone(), group, ArchiveConfig::default()))
+            }
+            Self::Files(paths) => {
+                let decoder = decoder.clone();
+                let source = FilesSource::new(id, paths, Arc::new(move |file| decoder.split(file).ok()));
+                files = Some(source.progress());
+                Box::new(source)
+            }
+            Self::Live(source) => {
+                ready = Some(was_assigned(source.report()));
+                source
+            }
+        };
+        Ok(Opened { source, ready, files })
+    }
+}
+
+/// Idleness of a live source counts from its first assignment.
+fn was_assigned(report: LiveReport) -> Ready {
+    Box::new(move || report.counts().rebalances > 0)
+}
+
+/// Refuses a source that the configuration does not have.
+pub(super) fn no_source(name: &str, all: &BTreeMap<String, SourceConfig>) -> CliError {
+    let hint = match nearest(name, all.keys().map(String::as_str)) {
+        Some(close) => format!("did you mean `{close}`?"),
+        None if all.is_empty() => "give a `--config FILE` that has it".into(),
+        None => format!("it has `{}`", all.keys().cloned().collect::<Vec<_>>().join("`, `")),
+    };
+    CliError::refused("usage", format!("no source `{name}` in the configuration")).hint(hint)
+}

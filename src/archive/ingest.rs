@@ -48,11 +48,12 @@ pub struct IngestStats {
     pub bytes: u64,
 }
 
-/// Writes packets into the archive, over connections of its own; share it by reference between workers.
+/// Writes packets into the archive, over connections of its own. Cheap to clone: clones share connections and counts.
+#[derive(Clone)]
 pub struct ArchiveWriter {
     archive: Archive,
     pool: PgPool,
-    counters: Counters,
+    counters: Arc<Counters>,
 }
 
 impl ArchiveWriter {
@@ -61,7 +62,7 @@ impl ArchiveWriter {
         Self {
             archive: archive.clone(),
             pool: archive.private_pool(connections),
-            counters: Counters::default(),
+            counters: Arc::default(),
         }
     }
 

@@ -13,5 +13,6 @@ mod ingest;
 mod killed;
 mod migrations;
 mod newer;
+mod pipeline;
 mod source;
 mod worker;

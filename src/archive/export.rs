@@ -91,9 +91,11 @@ impl Archive {
     pub async fn count(&self, query: &Query) -> Result<u64, ArchiveError> {
         let mut statement = QueryBuilder::<Postgres>::new("");
         sql::push_count(&mut statement, query);
+        let setting = sql::session_setting(query);
         let archive = self.clone();
         to_completion(async move {
             let mut connection = archive.unhurried_connection().await?;
+            apply(&mut connection, setting).await?;
             let counted: i64 = statement
                 .build_query_scalar()
                 .persistent(false)
@@ -113,9 +115,10 @@ impl Archive {
         let mut statement = QueryBuilder::<Postgres>::new("DECLARE selected CURSOR WITH HOLD FOR ");
         sql::push_selection(&mut statement, query);
         let (sender, receiver) = mpsc::channel(16);
+        let setting = sql::session_setting(query);
         let archive = self.clone();
         tokio::spawn(async move {
-            if let Err(error) = send_selected(&archive, statement, &sender).await {
+            if let Err(error) = send_selected(&archive, setting, statement, &sender).await {
                 // Nobody listens any more: then nobody needs the error.
                 let _ = sender.send(Err(error)).await;
             }
@@ -130,12 +133,22 @@ fn receive<T: Send + 'static>(receiver: mpsc::Receiver<T>) -> impl Stream<Item =
     })
 }
 
+/// Applies a query's setting to a connection of its own.
+async fn apply(connection: &mut PgConnection, setting: Option<&'static str>) -> Result<(), ArchiveError> {
+    if let Some(setting) = setting {
+        sqlx::query(setting).execute(connection).await?;
+    }
+    Ok(())
+}
+
 async fn send_selected(
     archive: &Archive,
+    setting: Option<&'static str>,
     mut declare: QueryBuilder<Postgres>,
     sender: &mpsc::Sender<Result<Exported, ArchiveError>>,
 ) -> Result<(), ArchiveError> {
     let mut connection = archive.unhurried_connection().await?;
+    apply(&mut connection, setting).await?;
     declare.build().persistent(false).execute(&mut connection).await?;
     loop {
         let run: Vec<(i64, f64)> = sqlx::query_as(NEXT).fetch_all(&mut connection).await?;

@@ -8,11 +8,34 @@
 use sqlx::{Postgres, QueryBuilder};
 
 use crate::query::{Column, Condition, Op, Operand, Query};
-use crate::sky::{Cone, Ranges};
+use crate::sky::{CELLS, Cone, Ranges};
 
 /// How many ranges of cells are pushed as comparisons: the first number of these whose cover is at most twice the
 /// region, else the last. What the cover has beyond the region is then tested exactly.
 const RANGES_MAX: [usize; 2] = [200, 4_000];
+
+/// The part of the sky below which a place is looked up by index.
+const PART_OF_SKY: i64 = 50;
+
+/// Says whether the query's ids, objects or place find its alerts by their own index: then they are few, and reading
+/// the archive in order of time would be a waste.
+pub fn finds_few(query: &Query) -> bool {
+    let small = || cover(query).is_some_and(|cover| area(&cover) < CELLS / PART_OF_SKY);
+    query.alert_ids().is_some() || query.objects().is_some() || small()
+}
+
+/// Gives the setting under which a query should be executed in a transaction; see [`session_setting`].
+pub fn transaction_setting(query: &Query) -> Option<&'static str> {
+    finds_few(query).then_some("SET LOCAL enable_seqscan = off")
+}
+
+/// Gives the setting under which a query should be executed on a connection of its own.
+///
+/// Where an index finds few alerts, the planner must not read the whole table. Its own choice was right wherever it was
+/// tried; a wrong one, from missing or old statistics, would cost seconds instead of milliseconds.
+pub fn session_setting(query: &Query) -> Option<&'static str> {
+    finds_few(query).then_some("SET enable_seqscan = off")
+}
 
 /// Pushes the query's predicates over the table alias `a` as one boolean expression (`TRUE` when it has none).
 ///
@@ -143,12 +166,7 @@ where
 }
 
 fn push_place(sql: &mut QueryBuilder<Postgres>, query: &Query, alias: &'static str) {
-    let cover = match (query.cone().map(Cone::ranges), query.region()) {
-        (None, None) => return,
-        (Some(cone), None) => cone,
-        (None, Some(region)) => region.clone(),
-        (Some(cone), Some(region)) => cone.intersection(region),
-    };
+    let Some(cover) = cover(query) else { return };
     let coarse = affordable(&cover);
     push_cells(sql, &coarse, alias);
     // A cone is tested exactly below; a region only needs it where its cover is wider than itself.
@@ -167,15 +185,22 @@ fn push_place(sql: &mut QueryBuilder<Postgres>, query: &Query, alias: &'static s
     }
 }
 
+/// Gives the cells that hold everything in the query's cone and region; `None` without either.
+fn cover(query: &Query) -> Option<Ranges> {
+    match (query.cone().map(Cone::ranges), query.region()) {
+        (None, region) => region.cloned(),
+        (cone, None) => cone,
+        (Some(cone), Some(region)) => Some(cone.intersection(region)),
+    }
+}
+
+/// Gives a region's number of cells.
+fn area(ranges: &Ranges) -> i64 {
+    ranges.as_slice().iter().map(|range| range.end - range.start).sum()
+}
+
 /// Covers a region by few ranges, unless that makes it much larger (small fields all over the sky).
 fn affordable(cover: &Ranges) -> Ranges {
-    let area = |ranges: &Ranges| {
-        ranges
-            .as_slice()
-            .iter()
-            .map(|range| range.end - range.start)
-            .sum::<i64>()
-    };
     let [few, many] = RANGES_MAX.map(|most| cover.coarsened(most));
     if area(&few) / 2 <= area(cover) { few } else { many }
 }

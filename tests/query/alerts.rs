@@ -15,10 +15,10 @@ const INSERT: &str = "INSERT INTO alert (jd, ra, dec, hpx, alert_id, magnitude, 
      RETURNING id";
 
 /// 2018-08-19T00:00:00Z.
-pub const FIRST_NIGHT: f64 = 2_458_349.5;
+pub(crate) const FIRST_NIGHT: f64 = 2_458_349.5;
 
 /// Gives `count` alerts, the same for the same seed.
-pub fn generate(seed: u64, count: usize) -> Vec<AlertHeader> {
+pub(crate) fn generate(seed: u64, count: usize) -> Vec<AlertHeader> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     (0..count).map(|n| alert(&mut rng, n)).collect()
 }
@@ -69,7 +69,7 @@ fn place(rng: &mut ChaCha8Rng) -> (f64, f64) {
 }
 
 /// Stores the alerts (their packets empty) and gives the ids they got, in the same order.
-pub async fn store(pool: &PgPool, alerts: &[AlertHeader]) -> Vec<i64> {
+pub(crate) async fn store(pool: &PgPool, alerts: &[AlertHeader]) -> Vec<i64> {
     let mut ids = Vec::with_capacity(alerts.len());
     // One transaction, so that a row costs no commit.
     let mut transaction = pool.begin().await.expect("a transaction");
@@ -97,7 +97,7 @@ pub async fn store(pool: &PgPool, alerts: &[AlertHeader]) -> Vec<i64> {
 }
 
 /// Selects by brute force: (jd, id) order, unknown times first.
-pub fn select(query: &Query, alerts: &[AlertHeader], ids: &[i64]) -> Vec<i64> {
+pub(crate) fn select(query: &Query, alerts: &[AlertHeader], ids: &[i64]) -> Vec<i64> {
     let time = |alert: &AlertHeader| alert.jd.unwrap_or(f64::NEG_INFINITY);
     let matched = alerts.iter().zip(ids).filter(|(alert, _)| query.matches(alert));
     let mut rows: Vec<(f64, i64, &AlertHeader)> = matched.map(|(alert, id)| (time(alert), *id, alert)).collect();

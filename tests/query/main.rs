@@ -8,5 +8,6 @@
 mod common;
 
 mod alerts;
+mod corpus;
 mod plans;
 mod selections;

@@ -11,20 +11,28 @@ const FILL: &str = "INSERT INTO alert (jd, ra, dec, hpx, alert_id, magnitude, pr
      SELECT 2458349.5 + random() * 100, random() * 360, random() * 180 - 90, (random() * 3458764513820540927)::bigint, n, 15 + random() * 6, \
      1, 0, 'ztf', 'ZTF' || n / 10, 'g', int8send(n), '' FROM generate_series(1, 100000) n";
 
-async fn plan(pool: &PgPool, parts: &[(&str, &str)]) -> String {
+fn parse(parts: &[(&str, &str)]) -> Query {
     let mut text = QueryText::new();
     for (key, value) in parts {
         text.set(key, *value).unwrap();
     }
-    let query = Query::parse(&text, NightStart::default()).unwrap();
+    Query::parse(&text, NightStart::default()).unwrap()
+}
+
+async fn plan(pool: &PgPool, query: &Query) -> String {
     let mut statement = QueryBuilder::<Postgres>::new("EXPLAIN ");
-    sql::push_selection(&mut statement, &query);
+    sql::push_selection(&mut statement, query);
+    let mut connection = pool.acquire().await.unwrap();
+    if let Some(setting) = sql::session_setting(query) {
+        sqlx::query(setting).execute(&mut *connection).await.unwrap();
+    }
     let lines: Vec<String> = statement
         .build_query_scalar()
         .persistent(false)
-        .fetch_all(pool)
+        .fetch_all(&mut *connection)
         .await
         .unwrap();
+    connection.close().await.unwrap();
     lines.join("\n")
 }
 
@@ -61,8 +69,45 @@ async fn a_bounded_query_reads_an_index_and_never_the_whole_table() {
             "alert_by_place",
         ),
     ] {
-        let plan = plan(&pool, &parts).await;
+        let plan = plan(&pool, &parse(&parts)).await;
         assert!(!plan.contains("Seq Scan on alert"), "{parts:?}\n{plan}");
         assert!(plan.contains(index), "{parts:?}\n{plan}");
+    }
+}
+
+#[tokio::test]
+async fn without_statistics_a_few_alerts_are_still_found_by_their_index() {
+    let db = TestDb::new().await;
+    let pool = db.pool().await;
+    sqlx::query("ALTER TABLE alert SET (autovacuum_enabled = false)")
+        .execute(&pool)
+        .await
+        .unwrap();
+    sqlx::query(FILL).execute(&pool).await.unwrap();
+    for (parts, index) in [
+        (vec![("cone", "120,30,3")], "alert_by_place"),
+        (vec![("cone", "0,90,2arcsec")], "alert_by_place"),
+        (vec![("cone", "120,30,3"), ("night", "2018-08-25")], "alert_by"),
+        (vec![("object", "ZTF17,ZTF99")], "alert_by_object"),
+        (vec![("candid", "5,6,7")], "alert_"),
+    ] {
+        let plan = plan(&pool, &parse(&parts)).await;
+        assert!(!plan.contains("Seq Scan on alert"), "{parts:?}\n{plan}");
+        assert!(plan.contains(index), "{parts:?}\n{plan}");
+    }
+}
+
+#[test]
+fn a_place_finds_few_alerts_where_it_is_a_small_part_of_the_sky() {
+    for (parts, few) in [
+        (vec![("cone", "120,30,3")], true),
+        (vec![("cone", "120,30,40")], false),
+        (vec![("cone", "120,30,179")], false),
+        (vec![("healpix", "1:0,1,2")], false),
+        (vec![("healpix", "64:7")], true),
+        (vec![("candid", "7")], true),
+        (vec![("night", "2018-08-25")], false),
+    ] {
+        assert_eq!(sql::finds_few(&parse(&parts)), few, "{parts:?}");
     }
 }

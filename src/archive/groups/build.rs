@@ -13,7 +13,7 @@ use sqlx::{PgConnection, QueryBuilder, Row};
 
 use super::pack::{Carry, Every, Packer};
 use super::{Group, GroupError, Groups, Halt};
-use crate::archive::sql::{push_latest, push_predicates};
+use crate::archive::sql::{self, finds_few, push_latest, push_predicates};
 use crate::query::Query;
 
 /// Rows of the archive that the first step looks at: the first block is wanted soon.
@@ -49,7 +49,6 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn of(query: &Query) -> Self {
         let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-        let names_few = query.alert_ids().is_some() || query.objects().is_some();
         Self {
             jd_from: query.jd().map_or(f64::NEG_INFINITY, |range| range.from),
             jd_to: query.jd().map_or(f64::INFINITY, |range| range.to),
@@ -58,7 +57,7 @@ impl Plan {
                 k: whole(every.k),
             }),
             limit: query.limit().map(whole),
-            sliced: !names_few && query.cone().is_none() && query.region().is_none(),
+            sliced: !finds_few(query),
         }
     }
 
@@ -207,6 +206,9 @@ async fn feed(
     let mut query = selection(group, plan, state, end);
     if !plan.sliced {
         query.push(" LIMIT ").push_bind(SLICE);
+    }
+    if let Some(setting) = sql::transaction_setting(&group.query) {
+        sqlx::query(setting).execute(&mut *conn).await?;
     }
     let matches = query.build().persistent(false).fetch_all(conn).await?;
     let mut last = state.watermark;

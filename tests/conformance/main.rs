@@ -34,4 +34,5 @@ macro_rules! suite {
 }
 
 mod archive;
+mod kafka;
 mod memory;

@@ -34,6 +34,15 @@ pub(crate) fn fresh(what: &str) -> String {
     )
 }
 
+/// Shows logs with `RUST_LOG`, for a person.
+fn show_logs() {
+    let filter = tracing_subscriber::EnvFilter::from_default_env();
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_test_writer()
+        .try_init();
+}
+
 /// A broker to test against.
 pub(crate) struct Broker {
     pub(crate) bootstrap: String,
@@ -43,6 +52,7 @@ pub(crate) struct Broker {
 impl Broker {
     /// Starts a mock cluster.
     pub(crate) fn mock() -> Self {
+        show_logs();
         let mock = MockKafka::start().unwrap();
         Self {
             bootstrap: mock.bootstrap().to_owned(),
@@ -52,6 +62,7 @@ impl Broker {
 
     /// Gives the real broker, or says that the test is skipped.
     pub(crate) fn real(test: &str) -> Option<Self> {
+        show_logs();
         let bootstrap = std::env::var("KAFKA_BOOTSTRAP_SERVERS").ok();
         if bootstrap.is_none() {
             println!("skipped: {test} (no broker)");
@@ -203,3 +214,25 @@ pub(crate) async fn drain(alerts: &mut AlertStream) -> Vec<String> {
 pub(crate) fn text(delivery: &Delivery<RawAlert>) -> String {
     String::from_utf8(delivery.get().payload.to_vec()).unwrap()
 }
+
+/// Makes two tests of one: on the mock cluster, and on the real broker where there is one.
+macro_rules! both {
+    ($name:ident, $body:ident) => {
+        mod $name {
+            use super::super::broker::Broker;
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn mock() {
+                super::$body(&Broker::mock()).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn real() {
+                if let Some(broker) = Broker::real(concat!(stringify!($name), "::real")) {
+                    super::$body(&broker).await;
+                }
+            }
+        }
+    };
+}
+pub(crate) use both;

@@ -4,4 +4,5 @@
 //! only it can show says `skipped: NAME (no broker)` without one.
 
 mod broker;
+mod guarantees;
 mod reading;

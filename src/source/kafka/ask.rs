@@ -144,22 +144,14 @@ fn answer(doing: &'static str, answered: KafkaResult<TopicPartitionList>) -> Res
     Ok(offsets)
 }
 
-/// Gives the number of live members of a group; `None` where the broker does not tell (a mock).
-pub(crate) fn members<C: ConsumerContext>(consumer: &BaseConsumer<C>, group: &str) -> Result<Option<usize>, LiveError> {
-    match consumer.fetch_group_list(Some(group), ASK_WITHIN) {
-        Ok(groups) => Ok(Some(
-            groups
-                .groups()
-                .iter()
-                .filter(|g| g.name() == group)
-                .map(|g| g.members().len())
-                .sum(),
-        )),
-        Err(KafkaError::GroupListFetch(
-            RDKafkaErrorCode::UnsupportedFeature | RDKafkaErrorCode::UnsupportedVersion,
-        )) => Ok(None),
-        Err(error) => Err(LiveError::call("ask for the group's members", &error)),
-    }
+/// Gives the number of live members of a group (none, where the broker does not tell: a mock).
+pub(crate) fn members<C: ConsumerContext>(consumer: &BaseConsumer<C>, group: &str) -> Result<usize, LiveError> {
+    let found = match consumer.fetch_group_list(Some(group), ASK_WITHIN) {
+        Err(KafkaError::GroupListFetch(RDKafkaErrorCode::UnsupportedFeature)) => return Ok(0),
+        found => found.map_err(|error| LiveError::call("ask for the group's members", &error))?,
+    };
+    let own = found.groups().iter().filter(|known| known.name() == group);
+    Ok(own.map(|known| known.members().len()).sum())
 }
 
 /// Commits these offsets for a group without members; the broker refuses when it has some.

@@ -54,6 +54,8 @@ pub(crate) struct State {
     pub(crate) paused: bool,
     /// The consumer is being closed: revocations commit nothing more.
     pub(crate) closing: bool,
+    /// Lanes were lost while the stream closed, with settlements that nobody can commit any more.
+    pub(crate) lost_unconfirmed: bool,
     pub(crate) failure: Option<LiveError>,
 }
 
@@ -101,7 +103,7 @@ impl ConsumerContext for Context {
         }
         let done = match event {
             RespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS => self.assigned(consumer, &parts),
-            _ => self.revoked(consumer, &parts, list),
+            _ => self.revoked(consumer, &parts),
         };
         if let Err(error) = done {
             self.state.lock().failure.get_or_insert(error);
@@ -125,14 +127,20 @@ impl Context {
         } else {
             sealed
         };
-        pause(consumer, &resting)?;
+        if !placed.is_empty() {
+            // librdkafka remembers a pause of a former ownership of the partition.
+            let awake: Vec<Part> = parts.iter().filter(|part| !resting.contains(part)).cloned().collect();
+            resume(consumer, &awake)?;
+            pause(consumer, &resting)?;
+        }
         tracing::info!(partitions = placed.len(), "assigned");
         failed.map_or(Ok(()), Err)
     }
 
     /// Asks for the offsets until they are known: brokers come and go just when groups rebalance.
     fn place(&self, consumer: &BaseConsumer<Self>, parts: &[Part]) -> Result<Vec<Placed>, LiveError> {
-        if parts.is_empty() {
+        // A consumer that is closing gets no answers any more.
+        if parts.is_empty() || self.state.lock().closing || self.intake.is_closing() {
             return Ok(Vec::new());
         }
         let plan = self.state.lock().plan.clone();
@@ -162,6 +170,7 @@ impl Context {
             let from = u64::try_from(placed.offset).unwrap_or(0);
             let epoch = self.intake.open_at(lane_of(&placed.part), from);
             let mut lane = LaneState::new(placed.part.clone(), epoch, placed.offset, Instant::now());
+            state.plan.rewound.remove(&placed.part);
             lane.high = placed.high;
             lane.end = state.ends.of(&placed.part, placed.offset, Some(placed.high));
             self.intake.set_lag(&lane.lane, lane.behind());
@@ -189,32 +198,37 @@ impl Context {
     }
 
     /// Drains, commits and lets go of the partitions.
-    fn revoked(
-        &self,
-        consumer: &BaseConsumer<Self>,
-        parts: &[Part],
-        list: &TopicPartitionList,
-    ) -> Result<(), LiveError> {
+    fn revoked(&self, consumer: &BaseConsumer<Self>, parts: &[Part]) -> Result<(), LiveError> {
+        let (parts, closing) = {
+            let state = self.state.lock();
+            // What was assigned while closing was never taken, and librdkafka refuses to give it back.
+            let taken = |part: &&Part| state.lanes.iter().any(|lane| lane.part == **part);
+            (
+                parts.iter().filter(taken).cloned().collect::<Vec<Part>>(),
+                state.closing,
+            )
+        };
         let lanes: Vec<Lane> = parts.iter().map(lane_of).collect();
-        let closing = self.state.lock().closing;
         if !lanes.is_empty() {
             if consumer.assignment_lost() {
                 lanes.iter().for_each(|_| self.report.count(Counted::Lost));
                 tracing::warn!(partitions = lanes.len(), "partitions were lost: the session had ended");
+                self.note_unconfirmed(&parts);
                 self.intake.lose(&lanes);
             } else if closing {
                 self.intake.lose(&lanes);
             } else {
-                self.drain(consumer, &lanes);
+                self.drain(consumer, &lanes, &parts);
             }
         }
         let mut state = self.state.lock();
-        for part in parts {
+        for part in &parts {
             state.lanes.remove(part);
         }
         drop(state);
+        let list = ask::list(parts.iter().map(|part| (part, Offset::Invalid)))?;
         let done = match consumer.rebalance_protocol() {
-            RebalanceProtocol::Cooperative => consumer.incremental_unassign(list),
+            RebalanceProtocol::Cooperative => consumer.incremental_unassign(&list),
             _ => consumer.unassign(),
         };
         tracing::info!(partitions = parts.len(), "revoked");
@@ -223,7 +237,7 @@ impl Context {
 
     /// Waits for the open deliveries, stores their dead letters, commits. What does not make it is delivered again by
     /// the next owner.
-    fn drain(&self, consumer: &BaseConsumer<Self>, lanes: &[Lane]) {
+    fn drain(&self, consumer: &BaseConsumer<Self>, lanes: &[Lane], parts: &[Part]) {
         let deadline = tokio::time::Instant::now() + self.drain_within;
         let commits = self.runtime.block_on(async {
             let commits = self.intake.revoke(lanes, deadline).await;
@@ -237,8 +251,18 @@ impl Context {
             }
             Err(error) => {
                 self.report.count(Counted::FailedCommit);
+                self.note_unconfirmed(parts);
                 tracing::warn!(%error, "the last commit before a revocation failed; its alerts are delivered again");
             }
+        }
+    }
+
+    /// While the stream closes, what is lost now is what its last commit would have said.
+    fn note_unconfirmed(&self, parts: &[Part]) {
+        let mut state = self.state.lock();
+        let is_open = |lane: &LaneState| parts.contains(&lane.part) && lane.confirmed < lane.next;
+        if self.intake.is_closing() && state.lanes.iter().any(is_open) {
+            state.lost_unconfirmed = true;
         }
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct LaneState {
     pub(crate) next: i64,
     /// The offset stored for the next commit, or -1.
     pub(crate) stored: i64,
+    /// The offset that the coordinator confirmed, or where the lane began.
+    pub(crate) confirmed: i64,
     /// The first offset not to deliver, for bounded reads.
     pub(crate) end: Option<i64>,
     pub(crate) phase: Phase,
@@ -58,6 +60,7 @@ impl LaneState {
             epoch,
             next,
             stored: -1,
+            confirmed: next,
             end: None,
             phase: Phase::Reading,
             span_full: false,

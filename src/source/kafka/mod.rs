@@ -15,6 +15,7 @@ pub mod client;
 mod commit;
 pub mod config;
 mod context;
+mod delivery_message;
 mod ends;
 pub mod error;
 pub mod gaps;

@@ -6,7 +6,7 @@
 //! prefetch away at every pause.
 //!
 //! Invariants: the loop polls at least every 20 ms but for the questions that an assignment or a reset asks, each
-//! bounded; nothing is delivered twice in an epoch; a message without a payload is passed over.
+//! bounded; nothing is delivered twice in an epoch; a message without a payload is delivered empty, and counted.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -129,6 +129,7 @@ impl Poller {
         commits.retain(|commit| match state.lanes.in_epoch(&commit.lane, commit.epoch) {
             // Not stored (lost meanwhile), so not covered.
             Some(lane) if u64::try_from(lane.stored).is_ok_and(|stored| stored >= commit.upto) => {
+                lane.confirmed = lane.stored.min(i64::try_from(commit.upto).unwrap_or(i64::MAX));
                 if commit.finished {
                     lane.phase = Phase::Finished;
                 }
@@ -268,14 +269,10 @@ fn offer(context: &Context, lane: &mut LaneState, message: &BorrowedMessage<'_>)
     lane.next = offset + 1;
     lane.moved_at = Instant::now();
     lane.stall_told = false;
-    let payload = match message.payload() {
-        Some(payload) if !payload.is_empty() => payload,
-        _ => {
-            context.report.count(Counted::Tombstone);
-            context.intake.pass(&lane.at(offset));
-            return seal_at_end(context, lane);
-        }
-    };
+    let payload = message.payload().unwrap_or_default();
+    if payload.is_empty() {
+        context.report.count(Counted::Tombstone);
+    }
     if payload.len() > context.intake.budget().bytes_max() {
         context.report.count(Counted::Oversized);
     }

@@ -36,7 +36,7 @@ struct Inner {
 /// The counters at one moment.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize)]
 pub struct LiveCounts {
-    /// Messages without a payload, passed over and committed.
+    /// Messages without a payload, delivered empty; the pipeline acknowledges them.
     pub tombstones: u64,
     /// Messages above the whole byte budget, each delivered alone.
     pub oversized: u64,

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the consumer is dropped on this thread, after everything that refers to it. Must not know of messages.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -73,6 +74,7 @@ fn make(source: &KafkaSource, intake: Intake, runtime: Handle) -> Result<(BaseCo
         ends: Ends::new(source.config.end.clone(), source.nights, patterns.clone()),
         paused: false,
         closing: false,
+        lost_unconfirmed: false,
         failure: None,
     };
     let context = Context {
@@ -108,6 +110,7 @@ fn plan(source: &KafkaSource) -> StartPlan {
         nights: source.nights,
         patterns: source.config.patterns(),
         known: None,
+        rewound: HashSet::new(),
     }
 }
 
@@ -161,16 +164,20 @@ fn rewind(consumer: &BaseConsumer<Context>, source: &KafkaSource, session: &Sess
     if source.rewinds == Rewinds::No {
         return Ok(());
     }
-    if let Some(members) = ask::members(consumer, &source.group)?.filter(|members| *members > 0) {
-        return Err(LiveError::GroupInUse {
-            group: source.group.clone(),
-            members,
-        });
+    let members = ask::members(consumer, &source.group)?;
+    if members > 0 {
+        let group = source.group.clone();
+        return Err(LiveError::GroupInUse { group, members });
     }
     let parts = ask::partitions(consumer, &session.literal_topics())?;
     let placed = starts::place(consumer, &parts, &plan(source), Commits::Ignored)?;
     let offsets: Vec<(Part, i64)> = placed.into_iter().map(|placed| (placed.part, placed.offset)).collect();
-    ask::commit_for(consumer, &offsets)
+    if let Err(error) = ask::commit_for(consumer, &offsets) {
+        // The mock cluster refuses this for ever once the group had members. Not committed, the start is remembered.
+        tracing::debug!(%error, "the start cannot be committed; it counts for each partition's first assignment");
+        consumer.context().state.lock().plan.rewound = parts.into_iter().collect();
+    }
+    Ok(())
 }
 
 /// Waits for the running commits, leaves the group and drops the consumer; says whether a commit was left unconfirmed.
@@ -181,7 +188,8 @@ fn close(mut poller: Poller) -> bool {
         poller.confirm();
         let _ = poller.consumer.poll(Duration::from_millis(5));
     }
-    let unconfirmed = !poller.committer.is_idle() || poller.commit_failed;
+    let unconfirmed =
+        !poller.committer.is_idle() || poller.commit_failed || poller.context().state.lock().lost_unconfirmed;
     let Poller {
         consumer, committer, ..
     } = poller;

@@ -24,6 +24,8 @@ pub(crate) struct StartPlan {
     /// The partitions that existed when the source started, once known: what appears later is read from its beginning,
     /// also with `latest`.
     pub(crate) known: Option<HashSet<Part>>,
+    /// Partitions whose commits do not count when they are assigned for the first time.
+    pub(crate) rewound: HashSet<Part>,
 }
 
 /// A partition's first offset.
@@ -54,7 +56,11 @@ pub(crate) fn place<C: ConsumerContext>(
     commits: Commits,
 ) -> Result<Vec<Placed>, LiveError> {
     let committed = match commits {
-        Commits::First => ask::committed(consumer, parts)?,
+        Commits::First => {
+            let mut committed = ask::committed(consumer, parts)?;
+            committed.retain(|part, _| !plan.rewound.contains(part));
+            committed
+        }
         Commits::Ignored => HashMap::new(),
     };
     let marks = ask::watermarks(consumer, parts)?;
@@ -177,6 +183,7 @@ mod tests {
             nights: NightStart::default(),
             patterns: vec![TopicPattern::parse("ztf_{night}")],
             known: Some(HashSet::from([part("old"), part("ztf_20261130")])),
+            rewound: HashSet::new(),
         }
     }
 

@@ -71,7 +71,9 @@ impl Worker {
 
     /// Sends a signal by name.
     pub(crate) fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([format!("-{name}"), self.pid().to_string()]).status();
+        let sent = Command::new("kill")
+            .args([format!("-{name}"), self.pid().to_string()])
+            .status();
         assert!(sent.unwrap().success());
     }
 

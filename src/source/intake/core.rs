@@ -67,25 +67,26 @@ impl Core {
     }
 
     pub(super) fn try_reserve(&self, lane: &Lane, bytes: usize) -> Reserve {
-        let epoch = match self.admits(lane) {
+        let mut state = self.state.lock();
+        let epoch = match self.admits(&mut state, lane) {
             Ok(epoch) => epoch,
             Err(refusal) => return refusal,
         };
         match self.cfg.budget.try_take(bytes) {
             Some(bytes) => {
-                self.state.lock().bytes_blocked_since = None;
+                state.bytes_blocked_since = None;
                 Reserve::Granted(Permit { bytes, epoch })
             }
             None => {
-                self.state.lock().bytes_blocked_since.get_or_insert_with(Instant::now);
+                state.bytes_blocked_since.get_or_insert_with(Instant::now);
                 Reserve::Full
             }
         }
     }
 
     pub(super) async fn reserve(&self, lane: &Lane, bytes: usize) -> Option<Permit> {
-        // The place in line is kept while the lane's span is waited for afterwards: that would hold bytes idle, so
-        // the span comes first, and is looked at again when the bytes are there.
+        // The span comes first, so that no bytes are held while it is waited for; it is looked at again when the bytes
+        // are there, and when it is full by then they are given back.
         loop {
             match self.try_reserve(lane, bytes) {
                 Reserve::Granted(permit) => return Some(permit),
@@ -97,8 +98,12 @@ impl Core {
                         () = self.wait_while_open(lane) => return None,
                         bytes = self.cfg.budget.take(bytes) => bytes?,
                     };
-                    self.state.lock().bytes_blocked_since = None;
-                    match self.admits(lane) {
+                    let admitted = {
+                        let mut state = self.state.lock();
+                        state.bytes_blocked_since = None;
+                        self.admits(&mut state, lane)
+                    };
+                    match admitted {
                         Ok(epoch) => return Some(Permit { bytes, epoch }),
                         Err(Reserve::LaneFull) => {}
                         Err(_) => return None,
@@ -325,8 +330,7 @@ impl Core {
     }
 
     /// The epoch that admits an alert of this lane now, or why none does.
-    fn admits(&self, lane: &Lane) -> Result<Epoch, Reserve> {
-        let mut state = self.state.lock();
+    fn admits(&self, state: &mut State, lane: &Lane) -> Result<Epoch, Reserve> {
         if state.phase != Phase::Running {
             return Err(Reserve::Closing);
         }
@@ -343,13 +347,18 @@ impl Core {
     }
 
     async fn wait_for_room(&self, lane: &Lane) {
-        self.until_room(|| !matches!(self.admits(lane), Err(Reserve::LaneFull)))
+        self.until_room(|| !matches!(self.admits(&mut self.state.lock(), lane), Err(Reserve::LaneFull)))
             .await;
     }
 
     async fn wait_while_open(&self, lane: &Lane) {
-        self.until_room(|| matches!(self.admits(lane), Err(Reserve::LaneGone | Reserve::Closing)))
-            .await;
+        self.until_room(|| {
+            matches!(
+                self.admits(&mut self.state.lock(), lane),
+                Err(Reserve::LaneGone | Reserve::Closing)
+            )
+        })
+        .await;
     }
 
     async fn until_room(&self, mut look: impl FnMut() -> bool) {

@@ -36,8 +36,17 @@ pub(crate) enum Flushed {
 impl Core {
     /// Gives the next delivery, or registers the waker.
     pub(crate) fn poll_next(self: &Arc<Self>, waker: &Waker) -> Polled {
-        // Registered before looking: an alert that is delivered between the two wakes this waker.
+        match self.look() {
+            Polled::Wait(_) => {}
+            found => return found,
+        }
+        // Registered, then looked again: an alert that came before the registration is found by this look, one that
+        // comes after it wakes the waker.
         self.stream.lock().replace(waker.clone());
+        self.look()
+    }
+
+    fn look(self: &Arc<Self>) -> Polled {
         let (next, changes) = self.state.lock().hand_out(Instant::now(), &self.cfg);
         if changes.closed {
             self.announce_closing();

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use alertstream::archive::Archive;
 use alertstream::archive::ingest::{ArchiveWriter, IngestStats};
 use alertstream::decode::Decoder;
-use alertstream::pipeline::{self, Ended, Input, Limits, Workers};
+use alertstream::pipeline::{Ended, Input, Limits, Pipeline};
+use alertstream::processor::{AlertProcessor, ProcessorConfig, QueueConfig};
 use alertstream::query::Query;
 use alertstream::record::SourceId;
 use alertstream::source::files::FilesSource;
@@ -27,17 +28,19 @@ async fn ingest(archive: &Archive, paths: Vec<PathBuf>) -> (Ended, IngestStats) 
             dead_letters: Arc::new(archive.dead_letters()),
             ..StreamConfig::default()
         },
+        ready: None,
     };
     let writer = ArchiveWriter::new(archive, 2);
-    let workers = Workers::batches(Arc::new(writer.clone()), 2, 50);
-    let ended = pipeline::run(
-        vec![input],
-        &decoder,
-        workers,
-        Limits::default(),
-        CancellationToken::new(),
-    )
-    .await;
+    let processor = ProcessorConfig {
+        workers: 2,
+        batch_max: 50,
+        ..ProcessorConfig::default()
+    };
+    let processor = AlertProcessor::batching(Arc::new(writer.clone()), &processor);
+    let pipeline = Pipeline::start(processor, &QueueConfig::default(), decoder);
+    let ended = pipeline
+        .run(vec![input], &Limits::default(), CancellationToken::new())
+        .await;
     (ended, writer.stats())
 }
 

@@ -71,22 +71,27 @@ ALTER TABLE claim_block SET (
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0,
   autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_analyze_scale_factor = 0.1, fillfactor = 80);
 
--- What is done, kept apart for a while: it tells an acknowledgement whose answer was lost from one that came too late.
+-- Finished blocks that are not in the tally yet: few, since idle consumers fold them every other second.
 CREATE TABLE block_done (
   group_id    bigint NOT NULL,
   block_seq   bigint NOT NULL,
-  at          timestamptz NOT NULL DEFAULT now(),
   generation  int NOT NULL,
   n           int NOT NULL,
   dead        int NOT NULL,
   missing     int NOT NULL,
-  folded      bool NOT NULL DEFAULT false,  -- counted in group_tally
   lease       uuid NOT NULL,
   PRIMARY KEY (group_id, generation, block_seq)
 );
-CREATE INDEX block_done_unfolded ON block_done (group_id) WHERE NOT folded;
 ALTER TABLE block_done SET (
-  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+
+-- The leases of those that were folded, kept for some minutes: they tell an acknowledgement whose answer was lost from
+-- one that came too late.
+CREATE TABLE block_receipt (
+  at     timestamptz NOT NULL DEFAULT now(),
+  lease  uuid PRIMARY KEY
+);
+CREATE INDEX block_receipt_by_age ON block_receipt (at);
 
 -- One row per consumer session; its id is the `owner` of the blocks it holds and the key of its liveness lock.
 CREATE TABLE consumer (

@@ -80,7 +80,7 @@ pub(crate) fn state_of(claim: &Claim) -> BlockState {
     }
 }
 
-fn finished(claim: &Claim) -> BlockState {
+pub(crate) fn finished(claim: &Claim) -> BlockState {
     let mut state = state_of(claim);
     state.done.set_range(0..claim.ids.len());
     state
@@ -136,7 +136,7 @@ async fn the_same_name_with_another_query_is_an_error_that_shows_both() {
     assert!(matches!(error, GroupError::OtherQuery { .. }));
     let text = error.to_string();
     assert!(
-        text.contains("77") && text.contains("limit") && text.contains("alert"),
+        text.contains("77") && text.contains("limit") && text.contains("candid"),
         "{text}"
     );
     assert_eq!(f.groups.show("g").await.unwrap().generation, 1);

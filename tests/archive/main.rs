@@ -14,5 +14,6 @@ mod killed;
 mod migrations;
 mod newer;
 mod pipeline;
+mod plans;
 mod source;
 mod worker;

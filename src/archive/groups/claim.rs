@@ -90,12 +90,14 @@ pub(super) struct Terms {
     pub(super) group: i64,
     pub(super) owner: i32,
     pub(super) lease_secs: f64,
+    /// Look for blocks from this place on.
+    pub(super) floor: i64,
 }
 
 macro_rules! take_next {
     () => {
         "k AS MATERIALIZED (
-            SELECT id FROM claim_block WHERE group_id = $1 AND state = 0
+            SELECT id FROM claim_block WHERE group_id = $1 AND state = 0 AND block_seq >= $5
               AND EXISTS (SELECT FROM consumer_group WHERE group_id = $1 AND halted IS NULL)
             ORDER BY block_seq LIMIT 1 FOR UPDATE SKIP LOCKED),
          u AS (
@@ -107,7 +109,6 @@ macro_rules! take_next {
     };
 }
 
-/// The claim's statement, public for the plan tests.
 pub(super) const CLAIM: &str = concat!("WITH ", take_next!(), " SELECT * FROM u");
 const FIND: &str = "
     SELECT id, generation, block_seq, lease, barren, trying, kills, done, dead, missing, ids
@@ -118,15 +119,16 @@ const ACK: &str = "
     INSERT INTO block_done (group_id, generation, block_seq, n, dead, missing, lease)
     SELECT group_id, generation, block_seq, n, $3, $4, lease FROM d RETURNING block_seq";
 const ACK_AND_CLAIM: &str = concat!(
-    "WITH d AS (DELETE FROM claim_block WHERE id = $5 AND lease = $6 AND state = 1
+    "WITH d AS (DELETE FROM claim_block WHERE id = $6 AND lease = $7 AND state = 1
                 RETURNING group_id, generation, block_seq, n, lease),
           i AS (INSERT INTO block_done (group_id, generation, block_seq, n, dead, missing, lease)
-                SELECT group_id, generation, block_seq, n, $7, $8, lease FROM d RETURNING block_seq), ",
+                SELECT group_id, generation, block_seq, n, $8, $9, lease FROM d RETURNING block_seq), ",
     take_next!(),
     " SELECT EXISTS (SELECT FROM i) AS acknowledged, u.* FROM (VALUES (1)) one LEFT JOIN u ON true"
 );
 const WAS_DONE: &str = "
-    SELECT FROM block_done WHERE group_id = $1 AND generation = $2 AND block_seq = $3 AND lease = $4";
+    SELECT EXISTS (SELECT FROM block_done WHERE group_id = $1 AND generation = $2 AND block_seq = $3 AND lease = $4)
+      OR EXISTS (SELECT FROM block_receipt WHERE lease = $4)";
 const STANDING: &str = "
     SELECT g.halted, g.reason, b.built,
       EXISTS (SELECT FROM claim_block WHERE group_id = $1 AND state = 0) AS free,
@@ -140,6 +142,7 @@ pub(super) async fn claim(conn: &mut PgConnection, terms: Terms, lease: Uuid) ->
         .bind(terms.owner)
         .bind(lease)
         .bind(terms.lease_secs)
+        .bind(terms.floor)
         .fetch_optional(conn)
         .await
 }
@@ -177,6 +180,7 @@ pub(super) async fn acknowledge_and_claim(
         .bind(terms.owner)
         .bind(lease)
         .bind(terms.lease_secs)
+        .bind(terms.floor)
         .bind(block.id)
         .bind(block.lease)
         .bind(block.dead)
@@ -198,18 +202,14 @@ pub(super) async fn acknowledge_and_claim(
 }
 
 async fn was_done(conn: &mut PgConnection, group: i64, block: &BlockState) -> sqlx::Result<Acknowledged> {
-    let done = sqlx::query(WAS_DONE)
+    let done: bool = sqlx::query_scalar(WAS_DONE)
         .bind(group)
         .bind(block.generation)
         .bind(block.block_seq)
         .bind(block.lease)
-        .fetch_optional(conn)
+        .fetch_one(conn)
         .await?;
-    Ok(if done.is_some() {
-        Acknowledged::Done
-    } else {
-        Acknowledged::Late
-    })
+    Ok(if done { Acknowledged::Done } else { Acknowledged::Late })
 }
 
 /// Tells how the group stands, in one statement.

@@ -36,6 +36,11 @@ pub use rescue::Rescuer;
 pub use session::{Liveness, Session, SessionTimes};
 pub use show::{AlertCounts, BlockCounts, GroupState, GroupStatus, Member};
 
+/// The statement of a claim: `$1` group, `$2` owner, `$3` lease, `$4` its length in s, `$5` the place to look from. For
+/// those who look at its plan.
+#[doc(hidden)]
+pub const CLAIM_STATEMENT: &str = claim::CLAIM;
+
 /// Alerts per block where nothing else is said.
 pub const DEFAULT_BLOCK_SIZE: u32 = 500;
 

@@ -41,22 +41,25 @@ const FREE: &str = "
       FOR UPDATE OF b SKIP LOCKED)
     UPDATE claim_block b SET state = 0, owner = NULL, lease = NULL, lease_until = NULL
     FROM d WHERE b.id = d.id AND b.lease = d.lease AND b.owner = d.owner RETURNING b.block_seq";
+// A range, not a list: linear under every plan, also one made for a table that was just empty.
 const FOLD: &str = "
     WITH t AS MATERIALIZED (
       SELECT group_id, generation FROM group_tally WHERE group_id = $1 FOR UPDATE SKIP LOCKED),
-    f AS (
-      UPDATE block_done d SET folded = true FROM t
-      WHERE d.group_id = t.group_id AND d.generation = t.generation AND NOT d.folded AND d.block_seq = ANY (ARRAY(
-        SELECT block_seq FROM block_done WHERE group_id = $1 AND NOT folded LIMIT 10000))
-      RETURNING d.n, d.dead, d.missing),
-    s AS (SELECT count(*) AS blocks, sum(n) AS n, sum(dead) AS dead, sum(missing) AS missing FROM f)
+    e AS MATERIALIZED (
+      SELECT max(block_seq) AS last FROM (
+        SELECT block_seq FROM block_done WHERE group_id = $1 AND generation = (SELECT generation FROM t)
+        ORDER BY block_seq LIMIT 10000) o),
+    d AS (
+      DELETE FROM block_done WHERE group_id = $1 AND generation = (SELECT generation FROM t)
+        AND block_seq <= (SELECT last FROM e)
+      RETURNING n, dead, missing, lease),
+    r AS (INSERT INTO block_receipt (lease) SELECT lease FROM d ON CONFLICT DO NOTHING),
+    s AS (SELECT count(*) AS blocks, sum(n) AS n, sum(dead) AS dead, sum(missing) AS missing FROM d)
     UPDATE group_tally t SET blocks = t.blocks + s.blocks, alerts = t.alerts + s.n, dead = t.dead + s.dead,
       missing = t.missing + s.missing FROM s WHERE t.group_id = $1 AND s.blocks > 0 RETURNING s.blocks";
 const FORGET: &str = "
-    DELETE FROM block_done d USING (
-      SELECT block_seq, generation FROM block_done WHERE group_id = $1 ORDER BY generation, block_seq LIMIT 5000) o
-    WHERE d.group_id = $1 AND d.generation = o.generation AND d.block_seq = o.block_seq AND d.folded
-      AND d.at < now() - interval '10 minutes'";
+    DELETE FROM block_receipt WHERE lease = ANY (ARRAY(
+      SELECT lease FROM block_receipt WHERE at < now() - interval '10 minutes' ORDER BY at LIMIT 10000))";
 const SWEEP: &str = "
     DELETE FROM consumer c WHERE group_id = $1 AND last_seen_at < now() - interval '1 minute'
       AND NOT EXISTS (SELECT FROM claim_block b WHERE b.group_id = $1 AND b.state = 1 AND b.owner = c.id)";
@@ -85,7 +88,9 @@ impl Rescuer {
     /// # Cancel safety
     /// Run it to completion.
     pub async fn look(&mut self) -> sqlx::Result<Vec<i64>> {
+        // Planned anew each time: a plan made while the table was small is no plan for a large one.
         let rows = sqlx::query(LOOK)
+            .persistent(false)
             .bind(self.group)
             .bind(LOCK_CLASS)
             .fetch_all(self.groups.pool())
@@ -118,7 +123,7 @@ impl Rescuer {
             .await
     }
 
-    /// Keeps the books: folds what is done, forgets what was folded long ago, sweeps members that are gone, notes that
+    /// Keeps the books: folds what is done, forgets receipts of long ago, sweeps members that are gone, notes that
     /// member `owner` is alive and how many alerts per second it settles, expires what nobody uses.
     ///
     /// # Errors
@@ -133,7 +138,7 @@ impl Rescuer {
             .execute(self.groups.pool())
             .await?;
         self.groups.fold(self.group).await?;
-        sqlx::query(FORGET).bind(self.group).execute(self.groups.pool()).await?;
+        sqlx::query(FORGET).execute(self.groups.pool()).await?;
         sqlx::query(SWEEP).bind(self.group).execute(self.groups.pool()).await?;
         self.groups.expire_unused().await
     }
@@ -143,6 +148,7 @@ impl Groups {
     /// Counts up to 10,000 finished blocks into the group's tally; gives how many. Nothing when another does it.
     pub(super) async fn fold(&self, group: i64) -> sqlx::Result<i64> {
         Ok(sqlx::query_scalar(FOLD)
+            .persistent(false)
             .bind(group)
             .fetch_optional(self.pool())
             .await?

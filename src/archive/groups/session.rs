@@ -5,7 +5,7 @@
 //! before anything else is done with them. A statement that takes longer than the lease is given up together with its
 //! connection (never with the connection kept), so its answer counts as lost and is found again by lease.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection};
@@ -56,13 +56,22 @@ pub struct Session {
     owner: i32,
     liveness: Liveness,
     times: SessionTimes,
+    /// Nothing was free below this place at the last look from the start, and when that was.
+    floor: i64,
+    looked: Instant,
 }
 
+/// How long blocks that were given back below the floor may go unseen by a consumer that finds others.
+const FLOOR_HOLDS: Duration = Duration::from_secs(1);
+
+/// A plan is kept for the session's life, so it must not be one that suits the few blocks of the group's first moment.
 const SETTINGS: &str = "
     SELECT set_config('synchronous_commit', 'off', false), set_config('statement_timeout', '60s', false),
       set_config('idle_in_transaction_session_timeout', '10s', false), set_config('lock_timeout', '20s', false),
       set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false),
-      set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', '20000', false)";
+      set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', '20000', false),
+      set_config('jit', 'off', false), set_config('enable_seqscan', 'off', false),
+      set_config('enable_bitmapscan', 'off', false)";
 const JOIN: &str = "
     INSERT INTO consumer (group_id, host, pid, locks) SELECT group_id, $2, $3, $4 FROM consumer_group
     WHERE group_id = $1 RETURNING id";
@@ -93,6 +102,8 @@ impl Groups {
             owner: 0,
             liveness,
             times,
+            floor: 0,
+            looked: Instant::now(),
         };
         session.enter().await?;
         Ok(session)
@@ -152,6 +163,7 @@ impl Session {
     pub async fn reconnect(&mut self, mine: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
         let former = self.owner;
         self.conn = connect(&self.options, self.times).await?;
+        self.floor = 0;
         self.enter().await?;
         let kept = sqlx::query_scalar(RESTAMP)
             .bind(self.owner)
@@ -172,8 +184,16 @@ impl Session {
     /// # Cancel safety
     /// Run it to completion.
     pub async fn claim(&mut self, lease: Uuid) -> sqlx::Result<Option<Claim>> {
-        let (limit, terms) = (self.times.lease, self.terms());
-        bounded(limit, claim::claim(&mut self.conn, terms, lease)).await
+        let limit = self.times.lease;
+        let terms = self.terms();
+        let mut claimed = bounded(limit, claim::claim(&mut self.conn, terms, lease)).await?;
+        if claimed.is_none() && terms.floor > 0 {
+            self.floor = 0;
+            let terms = self.terms();
+            claimed = bounded(limit, claim::claim(&mut self.conn, terms, lease)).await?;
+        }
+        self.raise_floor(claimed.as_ref());
+        Ok(claimed)
     }
 
     /// Finds the claim made under `lease`, if it was made.
@@ -202,11 +222,13 @@ impl Session {
         durability: Durability,
     ) -> sqlx::Result<Outcome> {
         let terms = (self.group, secs(self.times.lease));
-        bounded(
-            self.times.lease,
-            progress::commit(&mut self.conn, terms, block, want, letters, durability),
-        )
-        .await
+        let work = progress::commit(&mut self.conn, terms, block, want, letters, durability);
+        let outcome = bounded(self.times.lease, work).await?;
+        if outcome == Outcome::Lost {
+            // Perhaps by a rewind: then everything is to be seen again, in order.
+            self.floor = 0;
+        }
+        Ok(outcome)
     }
 
     /// Acknowledges a block and claims the next one in the same statement.
@@ -222,7 +244,18 @@ impl Session {
         lease: Uuid,
     ) -> sqlx::Result<(Acknowledged, Option<Claim>)> {
         let (limit, terms) = (self.times.lease, self.terms());
-        bounded(limit, claim::acknowledge_and_claim(&mut self.conn, terms, block, lease)).await
+        let (done, mut claimed) =
+            bounded(limit, claim::acknowledge_and_claim(&mut self.conn, terms, block, lease)).await?;
+        if done == Acknowledged::Late {
+            self.floor = 0;
+        }
+        if claimed.is_none() && terms.floor > 0 {
+            self.floor = 0;
+            let terms = self.terms();
+            claimed = bounded(limit, claim::claim(&mut self.conn, terms, lease)).await?;
+        }
+        self.raise_floor(claimed.as_ref().filter(|_| done == Acknowledged::Done));
+        Ok((done, claimed))
     }
 
     /// Renews the leases of the held blocks `(id, lease)`; gives the leases that are still ours.
@@ -234,7 +267,11 @@ impl Session {
     /// Run it to completion.
     pub async fn renew(&mut self, held: &[(i64, Uuid)]) -> sqlx::Result<Vec<Uuid>> {
         let terms = (self.group, secs(self.times.lease));
-        bounded(self.times.lease, progress::renew(&mut self.conn, terms, held)).await
+        let kept = bounded(self.times.lease, progress::renew(&mut self.conn, terms, held)).await?;
+        if kept.len() < held.len() {
+            self.floor = 0;
+        }
+        Ok(kept)
     }
 
     /// Tells how the group stands.
@@ -284,11 +321,22 @@ impl Session {
         bounded(self.times.lease, work).await
     }
 
-    fn terms(&self) -> Terms {
+    /// The next look begins where this one found a block: what is done leaves dead entries in the index, and walking
+    /// over them would make a claim dearer the more is done. Now and then it begins at the start, so that blocks given
+    /// back are seen.
+    fn raise_floor(&mut self, claimed: Option<&Claim>) {
+        self.floor = claimed.map_or(0, |claim| claim.block_seq);
+    }
+
+    fn terms(&mut self) -> Terms {
+        if self.floor == 0 || self.looked.elapsed() >= FLOOR_HOLDS {
+            (self.floor, self.looked) = (0, Instant::now());
+        }
         Terms {
             group: self.group,
             owner: self.owner,
             lease_secs: secs(self.times.lease),
+            floor: self.floor,
         }
     }
 }

@@ -129,7 +129,7 @@ const SHOW: &str = "
     CROSS JOIN LATERAL (
       SELECT count(*) AS blocks, coalesce(sum(n), 0)::int8 AS n, coalesce(sum(dead), 0)::int8 AS dead,
         coalesce(sum(missing), 0)::int8 AS missing
-      FROM block_done d WHERE d.group_id = g.group_id AND NOT d.folded AND d.generation = t.generation) u
+      FROM block_done d WHERE d.group_id = g.group_id AND d.generation = t.generation) u
     CROSS JOIN LATERAL (
       SELECT count(*) AS blocks, coalesce(sum(n), 0)::int8 AS n, coalesce(sum(settled), 0)::int8 AS settled,
         coalesce(sum(dead), 0)::int8 AS dead, coalesce(sum(missing), 0)::int8 AS missing
@@ -174,7 +174,11 @@ impl Groups {
 
     async fn read(&self, name: Option<&str>) -> Result<Vec<GroupStatus>, GroupError> {
         self.expire_unused().await?;
-        let rows = sqlx::query(SHOW).bind(name).fetch_all(self.pool()).await?;
+        let rows = sqlx::query(SHOW)
+            .persistent(false)
+            .bind(name)
+            .fetch_all(self.pool())
+            .await?;
         let mut all = Vec::with_capacity(rows.len());
         for row in rows {
             if row.try_get::<i64, _>("unfolded")? > UNFOLDED_MAX {

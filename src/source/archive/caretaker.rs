@@ -27,9 +27,16 @@ pub(super) enum Report {
     Freed,
 }
 
+/// What the caretaker is asked for.
+#[derive(Debug)]
+enum Order {
+    Build,
+    CloseBooks,
+}
+
 /// The source's end of the task.
 pub(super) struct Caretaker {
-    orders: mpsc::Sender<()>,
+    orders: mpsc::Sender<Order>,
     reports: mpsc::Receiver<Report>,
     owner: Arc<AtomicI32>,
     building: bool,
@@ -67,7 +74,7 @@ impl Caretaker {
     /// Asks for a build step, unless one is on its way.
     pub(super) fn build(&mut self) {
         // Room for one: full means that it was asked already.
-        self.building = self.building || self.orders.try_send(()).is_ok();
+        self.building = self.building || self.orders.try_send(Order::Build).is_ok();
     }
 
     /// Waits for the next report.
@@ -85,8 +92,16 @@ impl Caretaker {
         }
     }
 
+    /// Folds what this consumer finished last, then ends the task.
+    pub(super) async fn close_books(self) {
+        // It fails only when the task is gone.
+        let _ = self.orders.send(Order::CloseBooks).await;
+        self.end().await;
+    }
+
     /// Ends the task after the statement in work.
     pub(super) async fn end(self) {
+        // Dropping the orders lets the task take those that wait, and then ends it.
         drop((self.orders, self.reports));
         if let Err(error) = self.task.await {
             tracing::error!(%error, "the caretaker of a group ended badly");
@@ -105,13 +120,18 @@ struct Work {
 }
 
 impl Work {
-    async fn run(mut self, mut asked: mpsc::Receiver<()>, every: Duration) {
+    async fn run(mut self, mut asked: mpsc::Receiver<Order>, every: Duration) {
         let mut tick = tokio::time::interval(every);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 order = asked.recv() => match order {
-                    Some(()) => {
+                    Some(Order::CloseBooks) => {
+                        if let Err(error) = self.rescuer.keep_books(self.owner.load(Ordering::Relaxed), None).await {
+                            tracing::debug!(group = %self.group.name, %error, "closing the books failed");
+                        }
+                    }
+                    Some(Order::Build) => {
                         let step = self.groups.build_step(&self.group).await;
                         if self.tell.send(Report::Step(step)).await.is_err() {
                             return;

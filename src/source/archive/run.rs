@@ -323,26 +323,31 @@ impl Run {
     /// Gives back what is held, leaves the members, ends the caretaker.
     async fn leave(mut self, worked: Result<(), SourceError>) -> Result<(), SourceError> {
         self.leaving = true;
-        if matches!(
+        let unreachable = matches!(
             &worked,
             Err(SourceError::Unconfirmed { .. }
                 | SourceError::Backend {
                     class: ErrorClass::Transient,
                     ..
                 })
-        ) {
+        );
+        if unreachable {
             // The database was waited for already; others free the blocks.
             self.caretaker.end().await;
             return worked;
         }
-        let left = match self.give_back().await {
-            Ok(()) => self.session.leave().await.map_err(|cause| SourceError::Unconfirmed {
-                source_id: self.id.clone(),
-                cause: cause.into(),
-            }),
-            Err(error) => Err(error),
-        };
-        self.caretaker.end().await;
+        if let Err(error) = self.give_back().await {
+            self.caretaker.end().await;
+            return worked.and(Err(error));
+        }
+        let left = self.session.leave().await.map_err(|cause| SourceError::Unconfirmed {
+            source_id: self.id.clone(),
+            cause: cause.into(),
+        });
+        match &left {
+            Ok(()) => self.caretaker.close_books().await,
+            Err(_) => self.caretaker.end().await,
+        }
         worked.and(left)
     }
 }

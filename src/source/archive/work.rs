@@ -73,6 +73,14 @@ impl Run {
             group: self.group.name.clone(),
             block: progress.claim().block_seq,
         };
+        // Ours before, lost without our knowing, and free again: what is in hand of it belongs to a former lease.
+        let former: Vec<Uuid> = self
+            .held
+            .iter()
+            .filter(|held| held.lane == lane)
+            .map(|held| held.progress.claim().lease)
+            .collect();
+        self.lose(&former);
         let epoch = self.intake.open(lane.clone());
         self.intake.valid_until(&lane, sent + self.cfg.lease);
         let mut held = Held::new(progress, lane, epoch);

@@ -209,7 +209,8 @@ async fn a_stalled_claim_makes_nobody_wait() {
     let claim = claim.await.expect("a claim waits for nobody").unwrap().unwrap();
     assert_eq!((first, claim.block_seq), (0, 1));
     stalled.rollback().await.unwrap();
-    assert_eq!(session.claim(Uuid::new_v4()).await.unwrap().unwrap().block_seq, 0);
+    let mut other = f.session(&group).await;
+    assert_eq!(other.claim(Uuid::new_v4()).await.unwrap().unwrap().block_seq, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

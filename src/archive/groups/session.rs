@@ -62,7 +62,7 @@ pub struct Session {
 }
 
 /// How long blocks that were given back below the floor may go unseen by a consumer that finds others.
-const FLOOR_HOLDS: Duration = Duration::from_secs(1);
+const FLOOR_HOLDS: Duration = Duration::from_millis(250);
 
 /// A plan is kept for the session's life, so it must not be one that suits the few blocks of the group's first moment.
 const SETTINGS: &str = "

@@ -32,6 +32,47 @@ pub struct Mapping {
     /// The band's name for each value of its field.
     #[serde(default)]
     pub bands: BTreeMap<String, String>,
+    /// Where the light curve is.
+    pub curve: Option<Curve>,
+}
+
+/// Where a packet has the measurements of its light curve.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Curve {
+    /// The records and arrays of records that hold the measurements.
+    pub parts: Vec<String>,
+    /// The unit of `value`: `mag` (the default; smaller is brighter) or another.
+    pub unit: Option<String>,
+    /// Field of the time: Julian date, UTC, days.
+    pub jd: Option<String>,
+    /// Field of the time: modified Julian date, UTC, days.
+    pub mjd: Option<String>,
+    /// Field of the time: modified Julian date, TAI, days.
+    pub mjd_tai: Option<String>,
+    /// Field of the measurement.
+    pub value: String,
+    /// Field of its 1-sigma error.
+    pub error: Option<String>,
+    /// Field of the limit, for an entry without a measurement.
+    pub limit: Option<String>,
+    /// Field of the passband.
+    pub band: Option<String>,
+}
+
+/// One entry of a light curve.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// Julian date, UTC, days.
+    pub jd: f64,
+    /// The measurement, or the limit.
+    pub value: f64,
+    /// Its 1-sigma error.
+    pub error: Option<f64>,
+    /// Whether it is an upper limit on the brightness.
+    pub is_limit: bool,
+    /// The passband, as the mapping names it.
+    pub band: Option<String>,
 }
 
 /// The paths of the header's fields; of several, the first with a value counts.

@@ -21,6 +21,7 @@ pub mod error;
 mod export;
 mod group;
 mod ingest;
+pub mod inspect;
 mod logging;
 mod migrate;
 mod output;
@@ -105,6 +106,7 @@ enum Command {
     Ingest(ingest::IngestArgs),
     Run(Box<run::RunArgs>),
     Group(group::GroupArgs),
+    Inspect(inspect::InspectArgs),
     Migrate(migrate::MigrateArgs),
     Simulate(simulate::SimulateArgs),
 }
@@ -210,6 +212,7 @@ async fn dispatch(command: Command, call: &Call) -> CliResult {
         Command::Ingest(args) => ingest::run(call, &args).await,
         Command::Run(args) => run::run(call, &args).await,
         Command::Group(args) => group::run(call, args).await,
+        Command::Inspect(args) => inspect::run(call, &args),
         Command::Migrate(_) => migrate::run(call).await,
         Command::Simulate(args) => simulate::run(call, args).await,
     }

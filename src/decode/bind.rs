@@ -12,7 +12,7 @@ use super::value::{Value, leaf};
 use super::wire::{Cursor, Fault};
 
 /// Julian date of MJD 0.
-const MJD_ZERO: f64 = 2_400_000.5;
+pub(crate) const MJD_ZERO: f64 = 2_400_000.5;
 
 /// A schema with its mapping.
 #[derive(Debug)]
@@ -67,8 +67,7 @@ impl Wanted {
             return None;
         }
         // A nullable enum or fixed has a slot of its own before the one of its value.
-        let own = u32::from(spot.ops.1 - spot.ops.0 > 1);
-        let entry = (spot.slot + own, node);
+        let entry = (spot.slot + plan.own_slot(node), node);
         if let Err(at) = self.slots.binary_search(&entry) {
             if self.slots.len() >= WANTED_MAX {
                 return None;
@@ -236,6 +235,7 @@ impl Binding {
             band: None,
             fields,
             bands: Default::default(),
+            curve: None,
         };
         let mut binding = Self::new(plan, mapping);
         let is_long = |n: &NodeId| plan.schema.node(*n).is_some_and(|n| n.kind == Kind::Long);

@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_datum_survives_the_round_trip() {
-        let datum: Vec<u8> = (0..200_000u32).map(|n| (n * n >> 7) as u8).collect();
+        let datum: Vec<u8> = (0..200_000u32).map(|n| ((n * n) >> 7) as u8).collect();
         let mut out = Vec::new();
         inflate(&deflate(&datum), 0, 1 << 20, &mut out).unwrap();
         assert_eq!(out, datum);

@@ -9,8 +9,10 @@
 
 mod base64;
 mod bind;
+mod curve;
 mod deflate;
 mod error;
+mod flat;
 pub mod framing;
 mod json;
 pub mod packet;
@@ -20,6 +22,7 @@ mod schema;
 pub mod schemas;
 mod split;
 mod value;
+pub mod views;
 mod walk;
 mod wire;
 
@@ -41,6 +44,7 @@ use schemas::Cache;
 
 pub(crate) use bind::{Pick, WANTED_MAX, Wanted};
 pub use error::{DecodeError, Origin, Place};
+pub use flat::Arena;
 pub use registry::SchemasConfig;
 pub(crate) use schema::Kind;
 pub use value::{Iter, Value, View};
@@ -117,6 +121,29 @@ impl Decoder {
             header,
             framing,
         }))
+    }
+
+    /// Decodes the whole packet into an arena: strict framing, every check, every value; the first half of a typed view.
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`].
+    pub fn decode_into(&self, payload: &Bytes, arena: &mut Arena) -> Result<(), DecodeError> {
+        let (compiled, datum, _) = self.open(payload)?;
+        let read = arena.fill(&compiled.plan, &datum)?;
+        if read == datum.len() {
+            Ok(())
+        } else {
+            compiled.plan.walk_all(&datum, &mut plan::Nothing)
+        }
+    }
+
+    /// Checks a whole packet without keeping anything of it.
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`].
+    pub fn validate(&self, payload: &Bytes) -> Result<(), DecodeError> {
+        let (compiled, datum, _) = self.open(payload)?;
+        compiled.plan.walk_all(&datum, &mut plan::Nothing)
     }
 
     /// Reads the header alone: the rest of the packet may be damaged.
@@ -258,7 +285,8 @@ impl Decoder {
         }
         let mapping = self.shared.mappings.iter().find(|m| m.matches(&plan.schema.name));
         let binding = mapping.map_or_else(|| Binding::unmapped(&plan), |m| Binding::new(&plan, m.clone()));
-        Ok(Compiled { plan, binding })
+        let places = views::Places::bind(&plan);
+        Ok(Compiled { plan, binding, places })
     }
 }
 

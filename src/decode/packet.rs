@@ -8,10 +8,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::header::AlertHeader;
+use crate::surveys::Point;
 
 use super::bind::{Binding, Pick, Wanted};
+use super::flat::{Arena, Flat};
 use super::plan::Plan;
 use super::value::{Value, View};
+use super::views::{Places, RubinAlert, Views, ZtfAlert};
 use super::wire::Cursor;
 
 /// A writer schema, ready: its program and its mapping to the header.
@@ -19,6 +22,7 @@ use super::wire::Cursor;
 pub(crate) struct Compiled {
     pub(crate) plan: Plan,
     pub(crate) binding: Binding,
+    pub(crate) places: Places,
 }
 
 /// One alert: its bytes, its compiled schema, its header; validated whole.
@@ -135,9 +139,63 @@ impl Packet {
         self.get(path).map(|value| value.to_json())
     }
 
+    /// Gives the name of the logical type of the field at a path, e.g. `timestamp-millis`.
+    pub fn logical_type(&self, path: &str) -> Option<&str> {
+        let schema = &self.inner.compiled.plan.schema;
+        schema.node(schema.find(path)?)?.logical.as_deref()
+    }
+
     /// The whole packet as JSON.
     pub fn to_json(&self) -> serde_json::Value {
         self.root().to_json()
+    }
+
+    /// Decodes the whole packet into an arena and gives ZTF's view of it; `None` for another survey.
+    pub fn ztf<'a>(&'a self, arena: &'a mut Arena) -> Option<ZtfAlert<'a>> {
+        (self.header().survey == "ztf").then(|| ZtfAlert::new(self.views(arena)))
+    }
+
+    /// Decodes the whole packet into an arena and gives Rubin's view of it; `None` for another survey.
+    pub fn rubin<'a>(&'a self, arena: &'a mut Arena) -> Option<RubinAlert<'a>> {
+        (self.header().survey == "rubin").then(|| RubinAlert::new(self.views(arena)))
+    }
+
+    fn views<'a>(&'a self, arena: &'a mut Arena) -> Views<'a> {
+        let compiled = &self.inner.compiled;
+        // The datum was validated when the packet was made, so that the walk cannot fail.
+        let _ = arena.fill(&compiled.plan, &self.inner.datum);
+        let flat = Flat {
+            arena,
+            plan: &compiled.plan,
+            datum: &self.inner.datum,
+        };
+        Views {
+            flat,
+            places: &compiled.places,
+        }
+    }
+
+    /// Gives the light curve in the packet, by time; empty for a survey whose mapping has none. The second is its unit.
+    pub fn light_curve(&self) -> (Vec<Point>, String) {
+        let mapping = self.inner.compiled.binding.mapping();
+        let Some(curve) = &mapping.curve else {
+            return (Vec::new(), String::new());
+        };
+        let mut points: Vec<Point> = Vec::new();
+        for part in &curve.parts {
+            match self.get(part) {
+                Some(Value::Record(entry)) => points.extend(super::curve::point(&entry, curve, mapping)),
+                Some(Value::Array(entries)) => {
+                    points.extend(entries.iter().filter_map(|(_, entry)| match entry {
+                        Value::Record(entry) => super::curve::point(&entry, curve, mapping),
+                        _ => None,
+                    }));
+                }
+                _ => {}
+            }
+        }
+        points.sort_by(|a, b| a.jd.total_cmp(&b.jd));
+        (points, curve.unit.clone().unwrap_or_else(|| "mag".into()))
     }
 
     pub(crate) fn compiled(&self) -> &Arc<Compiled> {

@@ -154,6 +154,21 @@ impl Plan {
         })
     }
 
+    /// Gives 1 for a node that has a slot of its own, which says whether it is null, before the slot of its value.
+    pub(crate) fn own_slot(&self, node: NodeId) -> u32 {
+        let first = self.ops.get(self.spot(node).ops.0 as usize);
+        u32::from(matches!(first, Some(Op::Opt { .. })))
+    }
+
+    /// Gives the width of the rows of an array whose item is `item`, slots.
+    pub(crate) fn width_of(&self, item: NodeId) -> usize {
+        let (from, _) = self.spot(item).ops;
+        match from.checked_sub(1).and_then(|at| self.ops.get(at as usize)) {
+            Some(Op::Array { width, .. } | Op::Map { width, .. }) => *width as usize,
+            _ => 0,
+        }
+    }
+
     pub(crate) fn spot(&self, node: NodeId) -> Spot {
         self.nodes.get(node as usize).copied().unwrap_or_default()
     }

@@ -1,6 +1,20 @@
 //! The decoder against the corpus, against two independent decoders, and against bytes made to break it.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, unreachable_pub)]
+
+mod allocations;
 mod any;
 mod corpus;
 mod differential;
+mod hostile;
+mod mutation;
 mod registry;
+mod tolerance;
+mod views;
+
+#[allow(dead_code, reason = "shared with the fuzz targets")]
+#[path = "../../fuzz/src/generate.rs"]
+mod generate;
+#[allow(dead_code, reason = "shared with the fuzz targets")]
+#[path = "../../fuzz/src/targets.rs"]
+mod targets;

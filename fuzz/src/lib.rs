@@ -1,0 +1,4 @@
+//! The fuzz targets and the generator of packets; see `targets` for what is promised.
+
+pub mod generate;
+pub mod targets;

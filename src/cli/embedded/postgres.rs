@@ -221,30 +221,12 @@ struct Running {
 
 impl Supervisor {
     fn start(installation: &Installation, folder: &Path, user: Option<RunAs>) -> Result<Self, PrivatePostgresError> {
-        let mut command = Command::new("/bin/sh");
-        command
-            .args(["-c", SUPERVISE, "alertstream-postgres"])
-            .arg(&installation.bin)
-            .arg(folder);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .current_dir(folder);
-        // A group of its own: Ctrl-C at the terminal must not end it before its clean-up.
-        command.process_group(0);
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
-            command.env_remove(name);
-        }
-        if let Some(user) = user {
-            command.uid(user.uid).gid(user.gid);
-        }
-        let spawned = command
-            .spawn()
-            .and_then(|mut child| match (child.stdin.take(), child.stdout.take()) {
+        let spawned = supervise(installation, folder, user).spawn().and_then(|mut child| {
+            match (child.stdin.take(), child.stdout.take()) {
                 (Some(orders), Some(answers)) => Ok((child, orders, answers)),
                 _ => Err(io::Error::other("no pipe to the supervisor")),
-            });
+            }
+        });
         match spawned {
             Ok((child, orders, answers)) => Ok(Self(std::sync::Arc::new(parking_lot::Mutex::new(Running {
                 child,
@@ -270,6 +252,28 @@ impl Supervisor {
             _ => Err(PrivatePostgresError::failed(step, log_end(&running.folder))),
         }
     }
+}
+
+fn supervise(installation: &Installation, folder: &Path, user: Option<RunAs>) -> Command {
+    let mut command = Command::new("/bin/sh");
+    command
+        .args(["-c", SUPERVISE, "alertstream-postgres"])
+        .arg(&installation.bin)
+        .arg(folder);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .current_dir(folder);
+    // A group of its own: Ctrl-C at the terminal must not end it before its clean-up.
+    command.process_group(0);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
+        command.env_remove(name);
+    }
+    if let Some(user) = user {
+        command.uid(user.uid).gid(user.gid);
+    }
+    command
 }
 
 impl Running {
@@ -327,6 +331,18 @@ mod tests {
         let pool = sqlx::PgPool::connect(server.url()).await.unwrap();
         let n: i32 = sqlx::query_scalar("SELECT n FROM t").fetch_one(&pool).await.unwrap();
         assert_eq!(n, 7);
+    }
+
+    #[test]
+    fn a_death_of_ours_while_it_answers_leaves_nothing() {
+        let (installation, user) = (Installation::newest().unwrap(), RunAs::find().unwrap());
+        let folder = make_folder(user).unwrap();
+        let mut supervisor = supervise(&installation, &folder, user).spawn().unwrap();
+        // As SIGKILL does it: both ends are gone before the cluster is made, so each answer finds a broken pipe.
+        drop(supervisor.stdout.take());
+        supervisor.stdin.take().unwrap().write_all(b"init\nstart\n").unwrap();
+        assert!(supervisor.wait().unwrap().success());
+        assert!(!folder.exists());
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use super::PrivatePostgresError;
 
 /// Runs the container, prints `ADDRESS:PORT` once the server answers, and removes it when its input ends.
 const SUPERVISE: &str = r#"
-trap '' INT TERM HUP
+trap '' INT TERM HUP PIPE
 id=$(docker run -d --rm -e POSTGRES_HOST_AUTH_METHOD=trust -p 127.0.0.1::5432 "$1" -c fsync=off -c max_connections=400 -c shared_buffers=256MB) || exit 1
 tries=0
 until docker exec "$id" pg_isready -q -h 127.0.0.1 -U postgres; do

@@ -1,6 +1,6 @@
 # Runs one private Postgres in the folder $2 with the binaries of $1. Reads one command a line on its standard input and
 # answers each with a line `ok` or `failed`. When the input ends, whatever ended its writer, it stops the server and removes the folder.
-trap '' INT TERM HUP
+trap '' INT TERM HUP PIPE
 bin=$1 dir=$2 data=$2/data log=$2/log
 answer() { if "$@" >>"$log" 2>&1 </dev/null; then echo ok; else echo failed; fi; }
 while read -r command; do

@@ -271,7 +271,8 @@ async fn settle(
         () = hurry => None,
     };
     let (closed, done) = match closed {
-        Some(closed) => (closed, pool.shutdown(Duration::ZERO).await),
+        // Everything is settled: the workers wait for more, and end.
+        Some(closed) => (closed, pool.shutdown(limits.drain_within).await),
         // What is not finished in time is released, so that the streams have nothing left to wait for.
         None => tokio::join!(closing, end_in_time(pool, limits.drain_within)),
     };

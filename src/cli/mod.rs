@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::secret::Secret;
 
 mod count;
+mod demo;
 mod dlq;
 pub mod embedded;
 pub mod error;
@@ -102,6 +103,7 @@ enum LogFormat {
 enum Command {
     Count(count::CountArgs),
     Export(export::ExportArgs),
+    Demo(demo::DemoArgs),
     Dlq(dlq::DlqArgs),
     Ingest(ingest::IngestArgs),
     Run(Box<run::RunArgs>),
@@ -208,6 +210,7 @@ async fn dispatch(command: Command, call: &Call) -> CliResult {
     match command {
         Command::Count(args) => count::run(call, &args).await,
         Command::Export(args) => export::run(call, &args).await,
+        Command::Demo(args) => demo::run(call, &args).await,
         Command::Dlq(args) => dlq::run(call, args).await,
         Command::Ingest(args) => ingest::run(call, &args).await,
         Command::Run(args) => run::run(call, &args).await,

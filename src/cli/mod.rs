@@ -17,6 +17,7 @@ use crate::secret::Secret;
 mod count;
 mod demo;
 mod dlq;
+mod doctor;
 pub mod embedded;
 pub mod error;
 mod export;
@@ -102,6 +103,7 @@ enum LogFormat {
 #[derive(Debug, Subcommand)]
 enum Command {
     Count(count::CountArgs),
+    Doctor(doctor::DoctorArgs),
     Export(export::ExportArgs),
     Demo(demo::DemoArgs),
     Dlq(dlq::DlqArgs),
@@ -209,6 +211,7 @@ fn run(args: &[OsString]) -> CliResult {
 async fn dispatch(command: Command, call: &Call) -> CliResult {
     match command {
         Command::Count(args) => count::run(call, &args).await,
+        Command::Doctor(_) => doctor::run(call).await,
         Command::Export(args) => export::run(call, &args).await,
         Command::Demo(args) => demo::run(call, &args).await,
         Command::Dlq(args) => dlq::run(call, args).await,

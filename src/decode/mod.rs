@@ -214,7 +214,9 @@ impl Decoder {
     }
 
     fn by_text(&self, text: &[u8]) -> Result<Arc<Compiled>, DecodeError> {
-        self.shared.cache.by_text(text, |text| self.compile(text))
+        self.shared
+            .cache
+            .by_text(text, |text| self.compile(text).inspect(warn_of_doubles))
     }
 
     fn by_id(&self, id: u32) -> Result<Arc<Compiled>, DecodeError> {
@@ -275,18 +277,22 @@ impl Decoder {
 
     fn compile(&self, text: &[u8]) -> Result<Compiled, DecodeError> {
         let plan = Plan::compile(text)?;
-        if let [name, ..] = plan.schema.twice.as_slice() {
-            let record = &plan.schema.name;
-            tracing::warn!(
-                record,
-                field = name,
-                "the writer schema has a field twice; the first one is read"
-            );
-        }
         let mapping = self.shared.mappings.iter().find(|m| m.matches(&plan.schema.name));
         let binding = mapping.map_or_else(|| Binding::unmapped(&plan), |m| Binding::new(&plan, m.clone()));
         let places = views::Places::bind(&plan);
         Ok(Compiled { plan, binding, places })
+    }
+}
+
+/// Once per schema: the cache keeps what was compiled.
+fn warn_of_doubles(compiled: &Compiled) {
+    if let [field, ..] = compiled.plan.schema.twice.as_slice() {
+        let record = &compiled.plan.schema.name;
+        tracing::warn!(
+            record,
+            field,
+            "the writer schema has a field twice; the first one is read"
+        );
     }
 }
 

@@ -14,10 +14,10 @@ const AT_MOST: Duration = Duration::from_secs(120);
 
 /// What a finished run said.
 #[derive(Debug)]
-pub struct Said {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Said {
@@ -32,7 +32,7 @@ impl Said {
 
     /// Checks the exit code, and that nothing looks like a crash.
     #[track_caller]
-    pub fn exits(self, code: i32) -> Self {
+    pub(crate) fn exits(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:#?}");
         for word in ["panicked", "RUST_BACKTRACE", "stack backtrace"] {
             assert!(!self.stderr.contains(word), "{self:#?}");
@@ -42,13 +42,13 @@ impl Said {
 
     /// Reads stdout as one JSON object.
     #[track_caller]
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("no JSON on stdout ({e}): {self:#?}"))
     }
 
     /// Reads stdout as one JSON object a line.
     #[track_caller]
-    pub fn lines(&self) -> Vec<Value> {
+    pub(crate) fn lines(&self) -> Vec<Value> {
         self.stdout
             .lines()
             .map(|line| serde_json::from_str(line).expect("a JSON object a line"))
@@ -57,7 +57,7 @@ impl Said {
 
     /// Reads the error object on stderr.
     #[track_caller]
-    pub fn error(&self) -> Value {
+    pub(crate) fn error(&self) -> Value {
         let line: Value = serde_json::from_str(self.stderr.trim()).unwrap_or_else(|e| panic!("{e}: {self:#?}"));
         let keys: Vec<&str> = line["error"]
             .as_object()
@@ -71,7 +71,7 @@ impl Said {
 }
 
 /// The program with no service named.
-pub fn command() -> Command {
+pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_alertstream"));
     command
         .env_remove("DATABASE_URL")
@@ -81,17 +81,17 @@ pub fn command() -> Command {
 }
 
 /// Runs the program without a database.
-pub fn run<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Said {
+pub(crate) fn run<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Said {
     wait(command().args(args))
 }
 
 /// Runs the program on a database, with `--json`.
-pub fn json_on<A: AsRef<OsStr>>(db: &TestDb, args: impl IntoIterator<Item = A>) -> Said {
+pub(crate) fn json_on<A: AsRef<OsStr>>(db: &TestDb, args: impl IntoIterator<Item = A>) -> Said {
     wait(command().args(args).args(["--json", "--database-url", db.url()]))
 }
 
 /// Runs the program on a database.
-pub fn on<A: AsRef<OsStr>>(db: &TestDb, args: impl IntoIterator<Item = A>) -> Said {
+pub(crate) fn on<A: AsRef<OsStr>>(db: &TestDb, args: impl IntoIterator<Item = A>) -> Said {
     wait(command().args(args).args(["--database-url", db.url()]))
 }
 
@@ -105,7 +105,7 @@ fn wait(command: &mut Command) -> Said {
 }
 
 /// Waits for a started program; one that takes too long is killed and fails the test by its missing code.
-pub fn finish(child: Child) -> Said {
+pub(crate) fn finish(child: Child) -> Said {
     let pid = child.id();
     let (done, waiting) = std::sync::mpsc::channel::<()>();
     let watch = std::thread::spawn(move || {
@@ -120,14 +120,14 @@ pub fn finish(child: Child) -> Said {
 }
 
 /// Sends a signal to a process that the test started.
-pub fn signal(pid: u32, name: &str) {
+pub(crate) fn signal(pid: u32, name: &str) {
     let _ = Command::new("kill")
         .args([&format!("-{name}"), &pid.to_string()])
         .status();
 }
 
 /// Writes generated packets `from..to` as files into a folder.
-pub fn write_packets(folder: &Path, numbers: std::ops::Range<u64>) {
+pub(crate) fn write_packets(folder: &Path, numbers: std::ops::Range<u64>) {
     for n in numbers {
         std::fs::write(
             folder.join(format!("{n:06}.avro")),
@@ -138,7 +138,7 @@ pub fn write_packets(folder: &Path, numbers: std::ops::Range<u64>) {
 }
 
 /// Gives the names of an object's keys, sorted.
-pub fn keys(object: &Value) -> Vec<&str> {
+pub(crate) fn keys(object: &Value) -> Vec<&str> {
     let mut keys: Vec<&str> = object
         .as_object()
         .expect("an object")

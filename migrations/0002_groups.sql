@@ -26,6 +26,7 @@ CREATE TABLE group_build (
   limit_left     bigint,
   pending        bigint[] NOT NULL DEFAULT '{}',       -- taken, but not a full block yet
   pending_bytes  bigint NOT NULL DEFAULT 0,
+  skip_blocks    bigint NOT NULL DEFAULT 0,            -- blocks before this place are done as they are built: see `seek`
   built          bool NOT NULL DEFAULT false
 );
 

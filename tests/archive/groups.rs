@@ -413,3 +413,16 @@ async fn a_group_expires_only_when_asked_and_unused() {
     f.groups.resume("g").await.unwrap();
     assert_eq!(f.groups.show("g").await.unwrap().state, GroupState::Ready);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_seek_begins_at_a_block_and_what_is_before_it_counts_as_done() {
+    let f = Fixture::with(10).await;
+    let group = f.built("g", &Query::all(), 2).await;
+    let blocks = drain(&mut f.session(&group).await).await;
+    f.groups.seek("g", 3).await.unwrap();
+    build(&f.groups, &group).await;
+    let status = f.groups.show("g").await.unwrap();
+    assert_balanced(&status);
+    assert_eq!((status.alerts.acknowledged, status.alerts.remaining), (6, 4));
+    assert_eq!(drain(&mut f.session(&group).await).await, blocks[3..]);
+}

@@ -1,5 +1,8 @@
 //! The archive against a real Postgres: what goes in comes out byte for byte, however writers and readers die.
 
+// A failed case names itself by its panic.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
 #[path = "../common/mod.rs"]
 mod common;
 

@@ -1,6 +1,8 @@
 //! The archive source through a stream: sharing, giving back, missing alerts, pause, lost blocks, lost connections.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use alertstream::archive::groups::{Group, GroupState, GroupStatus};
@@ -285,4 +287,43 @@ async fn two_groups_at_once_do_not_touch_each_other() {
     one.shutdown().await.unwrap();
     two.shutdown().await.unwrap();
     f.show().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_careful_block_waits_until_no_other_alert_is_with_a_handler() {
+    let f = Fixture::with(6).await;
+    let g = f.built("g", &Query::all(), 3).await;
+    let h = f.built("h", &Query::all(), 6).await;
+    sqlx::query("UPDATE claim_block SET barren = 3 WHERE group_id = $1")
+        .bind(h.id)
+        .execute(&f.pool)
+        .await
+        .unwrap();
+    let mut ordinary = f.consumer(&g, quick()).await;
+    let out = ordinary.next().await;
+    let settled = Arc::new(AtomicBool::new(false));
+    let mut careful = f.consumer(&h, quick()).await;
+    let seen = settled.clone();
+    let alone = tokio::spawn(async move {
+        let first = careful.next().await;
+        assert!(
+            seen.load(Ordering::SeqCst),
+            "another alert of the archive was with a handler"
+        );
+        // One at a time, and each noted before it is given.
+        assert_eq!(careful.control.stats().open, 1);
+        first.ack();
+        let rest = careful.drain().await;
+        careful.shutdown().await.unwrap();
+        rest.len()
+    });
+    while f.groups.show("h").await.unwrap().blocks.claimed == 0 {
+        tokio::task::yield_now().await;
+    }
+    settled.store(true, Ordering::SeqCst);
+    out.ack();
+    assert_eq!(ordinary.drain().await.len(), 5);
+    ordinary.shutdown().await.unwrap();
+    assert_eq!(alone.await.unwrap(), 5);
+    assert_eq!(f.groups.show("h").await.unwrap().state, GroupState::Exhausted);
 }

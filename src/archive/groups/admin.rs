@@ -1,4 +1,4 @@
-//! Administration: rewind, pause, resume, delete, fail, expiry.
+//! Administration: rewind, seek, pause, resume, delete, fail, expiry.
 //!
 //! Invariants: pause and resume write the group's row only, so they never wait for a builder or a claim. Rewind and
 //! delete are one transaction that takes its locks in one order (build, group, tally, blocks, done rows), and wait for
@@ -49,7 +49,7 @@ const RESET_TALLY: &str = "
     UPDATE group_tally SET generation = $2, blocks = 0, alerts = 0, dead = 0, missing = 0 WHERE group_id = $1";
 const RESET_BUILD: &str = "
     UPDATE group_build SET watermark_jd = $2, watermark_id = DEFAULT, rank = 0, next_seq = 0, total = 0,
-      limit_left = $3, pending = '{}', pending_bytes = 0, built = false WHERE group_id = $1";
+      limit_left = $3, pending = '{}', pending_bytes = 0, skip_blocks = $4, built = false WHERE group_id = $1";
 const DELETE_BLOCKS: &str = "DELETE FROM claim_block WHERE group_id = $1";
 const DELETE_DONE: &str = "DELETE FROM block_done WHERE group_id = $1";
 const DELETE_GROUP: &str = "DELETE FROM consumer_group WHERE group_id = $1";
@@ -122,6 +122,19 @@ impl Groups {
     /// # Cancel safety
     /// Run it to completion.
     pub async fn rewind(&self, name: &str) -> Result<(), GroupError> {
+        self.seek(name, 0).await
+    }
+
+    /// Starts the group over at the block `block` (its place in the group, from 0): as [`Groups::rewind`], but the
+    /// blocks before it count as acknowledged. The same query over the same snapshot gives the same blocks, unless
+    /// alerts were deleted since.
+    ///
+    /// # Errors
+    /// [`GroupError::Unknown`].
+    ///
+    /// # Cancel safety
+    /// Run it to completion.
+    pub async fn seek(&self, name: &str, block: i64) -> Result<(), GroupError> {
         let group = self.open(name).await?;
         let plan = build::Plan::of(&group.query);
         let mut tx = self.begin_locked(&group).await?;
@@ -136,6 +149,7 @@ impl Groups {
             .bind(group.id)
             .bind(plan.starts_at())
             .bind(plan.limit)
+            .bind(block.max(0))
             .execute(&mut *tx)
             .await?;
         tx.commit().await?;

@@ -80,13 +80,15 @@ struct State {
     as_of: String,
     watermark: Place,
     next_seq: i64,
+    /// Blocks before this place are done as they are built.
+    skip: i64,
     total: i64,
     carry: Carry,
 }
 
 const LOCK: &str = "
     SELECT g.generation, g.halted, g.as_of::text AS as_of, b.watermark_jd, b.watermark_id, b.rank, b.next_seq, b.total,
-      b.limit_left, b.pending, b.pending_bytes
+      b.limit_left, b.pending, b.pending_bytes, b.skip_blocks
     FROM group_build b JOIN consumer_group g USING (group_id)
     WHERE b.group_id = $1 AND NOT b.built FOR UPDATE OF b SKIP LOCKED";
 const READ: &str = "
@@ -94,9 +96,14 @@ const READ: &str = "
 const SLICE_END: &str = "
     SELECT jd, id FROM alert WHERE (jd, id) > ($1, $2) AND jd < $3 ORDER BY jd, id OFFSET $4 LIMIT 1";
 const ADD_BLOCKS: &str = "
+    WITH o AS (
+      SELECT $3 + o.place - 1 AS block_seq, o.start, o.len
+      FROM unnest($5::int[], $6::int[]) WITH ORDINALITY o (start, len, place)),
+    skipped AS (
+      INSERT INTO block_done (group_id, generation, block_seq, n, dead, missing, lease)
+      SELECT $1, $2, block_seq, len, 0, 0, gen_random_uuid() FROM o WHERE block_seq < $7)
     INSERT INTO claim_block (group_id, generation, block_seq, n, ids)
-    SELECT $1, $2, $3 + o.place - 1, o.len, ($4::bigint[])[o.start : o.start + o.len - 1]
-    FROM unnest($5::int[], $6::int[]) WITH ORDINALITY o (start, len, place)";
+    SELECT $1, $2, block_seq, len, ($4::bigint[])[start : start + len - 1] FROM o WHERE block_seq >= $7";
 const MOVE: &str = "
     UPDATE group_build SET watermark_jd = $2, watermark_id = $3, rank = $4, next_seq = $5, total = $6, limit_left = $7,
       pending = $8, pending_bytes = $9, built = $10 WHERE group_id = $1";
@@ -179,6 +186,7 @@ async fn lock(conn: &mut PgConnection, group: i64) -> sqlx::Result<Option<State>
             id: row.try_get("watermark_id")?,
         },
         next_seq: row.try_get("next_seq")?,
+        skip: row.try_get("skip_blocks")?,
         total: row.try_get("total")?,
         carry: Carry {
             rank: row.try_get("rank")?,
@@ -298,6 +306,7 @@ async fn add(conn: &mut PgConnection, group: i64, state: &State, blocks: &[Vec<i
             .bind(ids)
             .bind(starts)
             .bind(lens)
+            .bind(state.skip)
             .execute(conn)
             .await?;
     }

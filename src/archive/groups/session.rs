@@ -17,7 +17,7 @@ use super::{Acknowledged, Group, Groups, secs};
 use crate::dead_letter::DeadLetter;
 
 /// First key of every liveness lock; the second is the owner's number.
-pub(super) const LOCK_CLASS: i32 = 0x0A1E_57;
+pub(super) const LOCK_CLASS: i32 = 0x000A_1E57;
 
 /// How others notice that a consumer died.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,6 +3,8 @@
 //! `fair_queue_trace --seed N --keys K --steps N [--exclusive-every X] [--clear] [--cap C]` prints 16 hex digits, and on
 //! the next line `queued in_progress`.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
 use std::time::Duration;
 
 use alertstream::queue::{FairQueue, Options, PutOptions, Ticket};
@@ -35,8 +37,10 @@ fn main() {
     println!("{digest:016x}\n{} {}", queue.qsize(), queue.inprogress_size());
 }
 
+type Tickets = Vec<Ticket<u64, u64>>;
+
 /// What the trace emits, and the queue and tickets at its end.
-pub(crate) fn trace(args: &Args) -> (Vec<String>, FairQueue<u64, u64>, Vec<Ticket<u64, u64>>) {
+pub(crate) fn trace(args: &Args) -> (Vec<String>, FairQueue<u64, u64>, Tickets) {
     let keys = usize::try_from(args.keys).unwrap_or(usize::MAX);
     let queue = Options::new().idle_keys_max(keys).idle_grace(Duration::MAX).build();
     let (mut x, mut n, mut tickets, mut words) = (args.seed, 0, Vec::new(), Vec::new());
@@ -45,10 +49,10 @@ pub(crate) fn trace(args: &Args) -> (Vec<String>, FairQueue<u64, u64>, Vec<Ticke
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
         let (op, a) = ((x >> 33) % 10, (x >> 33) / 10);
-        let clears = args.clear && a % 97 == 0;
+        let clears = args.clear && a.is_multiple_of(97);
         match op {
             0..=4 => {
-                let exclusive = args.exclusive_every != 0 && (a / args.keys) % args.exclusive_every == 0;
+                let exclusive = args.exclusive_every != 0 && (a / args.keys).is_multiple_of(args.exclusive_every);
                 let how = if exclusive {
                     PutOptions::new().exclusive()
                 } else {

@@ -1,6 +1,8 @@
 //! A flood and a trickle side by side: 50,000 alerts wait in one source, ten a second arrive in another, and four
 //! workers take 20 ms for each. Prints what the trickle's alerts waited, and what that costs the flood.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

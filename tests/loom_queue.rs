@@ -1,6 +1,8 @@
 //! The queue's wake-ups under loom: every interleaving of a few threads (with at most three preemptions).
 //!
 //! Runs with `cargo test --features loom --test loom_queue`: then the queue's lock is loom's and its clock stands still.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 #![cfg(feature = "loom")]
 
 use std::future::Future;

@@ -83,7 +83,7 @@ pub(crate) struct Taken<K, T> {
 
 /// The queue without time, locks and waiting.
 pub(crate) struct Core<K, T> {
-    index: HashMap<K, SlotId>,
+    index: HashMap<K, SlotId, foldhash::fast::RandomState>,
     slots: Vec<Option<Box<Slot<K, T>>>>,
     free: BTreeSet<SlotId>,
     /// Configured keys without a place: known by name, not remembered as served.
@@ -102,7 +102,7 @@ pub(crate) struct Core<K, T> {
 impl<K: Key, T> Core<K, T> {
     pub(crate) fn new(rules: Rules) -> Self {
         Self {
-            index: HashMap::new(),
+            index: HashMap::default(),
             slots: Vec::new(),
             free: BTreeSet::new(),
             placeless: 0,
@@ -174,6 +174,12 @@ impl<K: Key, T> Core<K, T> {
         self.slot_mut(id).done += 1;
         self.leave(id);
         self.refresh(id, now)
+    }
+
+    /// Whether [`Core::done`] and what goes before it depend on the time: something is deferred, or the key becomes idle.
+    pub(crate) fn needs_time_to_end(&self, id: SlotId) -> bool {
+        let slot = self.slot(id);
+        self.next_due != Nanos::MAX || (slot.count == 1 && slot.items.is_empty())
     }
 
     /// Ends an item in progress and puts it back. True if its key can be served now.

@@ -4,7 +4,6 @@
 //! key. Must not know of getters beyond waking them.
 
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -116,8 +115,8 @@ impl<K: Key, T> FairQueue<K, T> {
 }
 
 /// A put under way: the item, how it goes in, and its place among the waiting.
-struct Put<K: Key, T> {
-    shared: Arc<Shared<K, T>>,
+struct Put<'a, K: Key, T> {
+    shared: &'a Shared<K, T>,
     key: K,
     entry: Option<Entry<T>>,
     /// Nanoseconds to wait before the item can be served; 0 = at once.
@@ -131,8 +130,8 @@ enum Verdict {
     Refused(PutError<()>),
 }
 
-impl<K: Key, T> Put<K, T> {
-    fn new(shared: &Arc<Shared<K, T>>, key: K, item: T, options: PutOptions) -> Self {
+impl<'a, K: Key, T> Put<'a, K, T> {
+    fn new(shared: &'a Shared<K, T>, key: K, item: T, options: PutOptions) -> Self {
         let entry = Entry {
             item,
             at: 0,
@@ -141,7 +140,7 @@ impl<K: Key, T> Put<K, T> {
             holds: false,
         };
         Self {
-            shared: shared.clone(),
+            shared,
             key,
             entry: Some(entry),
             delay: nanos(options.after),
@@ -163,7 +162,7 @@ impl<K: Key, T> Put<K, T> {
     }
 
     fn attempt(&mut self, waker: Option<&Waker>) -> Poll<Result<(), PutError<T>>> {
-        let (shared, mut fallen) = (self.shared.clone(), Vec::new());
+        let (shared, mut fallen) = (self.shared, Vec::new());
         let verdict = shared.with(|state, now| {
             let verdict = match self.waiting {
                 None => self.first_attempt(state, now, waker, &mut fallen),
@@ -257,7 +256,7 @@ impl<K: Key, T> Put<K, T> {
     }
 }
 
-impl<K: Key, T> Drop for Put<K, T> {
+impl<K: Key, T> Drop for Put<'_, K, T> {
     fn drop(&mut self) {
         if let Some((id, number)) = self.waiting.take() {
             self.shared.with(|state, now| {

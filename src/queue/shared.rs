@@ -12,7 +12,7 @@ use super::core::{Core, Key, Nanos, SlotId, Taken};
 use super::meters::Meters;
 use super::options::{Options, Overflow};
 use super::putters::Putters;
-use super::sync::{Clock, Mutex};
+use super::sync::{Clock, Mutex, MutexGuard};
 use super::waiters::Waiters;
 
 pub(super) struct Shared<K: Key, T> {
@@ -58,7 +58,26 @@ impl<K: Key, T> Shared<K, T> {
     /// Runs one operation under the lock, at one time, and wakes whom it concerns afterwards.
     pub(super) fn with<R>(&self, operation: impl FnOnce(&mut State<K, T>, Nanos) -> R) -> R {
         let now = self.clock.now();
-        let mut state = self.state.lock();
+        self.run(self.state.lock(), now, operation)
+    }
+
+    /// Ends an item in progress. Reading the clock is a good part of the cost, so it is read only where the time counts.
+    pub(super) fn done(&self, id: SlotId) {
+        let state = self.state.lock();
+        let now = if state.core.needs_time_to_end(id) {
+            self.clock.now()
+        } else {
+            0
+        };
+        self.run(state, now, |state, now| state.done(id, now));
+    }
+
+    fn run<R>(
+        &self,
+        mut state: MutexGuard<'_, State<K, T>>,
+        now: Nanos,
+        operation: impl FnOnce(&mut State<K, T>, Nanos) -> R,
+    ) -> R {
         state.advance(now);
         let result = operation(&mut state, now);
         state.finish();

@@ -4,9 +4,9 @@
 //! `loom::model`, and only there. Must not know of the queue.
 
 #[cfg(feature = "loom")]
-pub(super) use model::{Clock, Mutex};
+pub(super) use model::{Clock, Mutex, MutexGuard};
 #[cfg(not(feature = "loom"))]
-pub(super) use real::{Clock, Mutex};
+pub(super) use real::{Clock, Mutex, MutexGuard};
 
 #[cfg(not(feature = "loom"))]
 mod real {
@@ -14,7 +14,7 @@ mod real {
 
     use tokio::time::Instant;
 
-    pub(in super::super) use parking_lot::Mutex;
+    pub(in super::super) use parking_lot::{Mutex, MutexGuard};
 
     /// Tokio's clock since the queue was made (so a paused clock is exact).
     pub(in super::super) struct Clock {
@@ -41,6 +41,8 @@ mod real {
 
 #[cfg(feature = "loom")]
 mod model {
+    pub(in super::super) use loom::sync::MutexGuard;
+
     /// Loom's mutex with the calls of `parking_lot`'s.
     pub(in super::super) struct Mutex<T>(loom::sync::Mutex<T>);
 
@@ -49,7 +51,7 @@ mod model {
             Self(loom::sync::Mutex::new(value))
         }
 
-        pub(in super::super) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
+        pub(in super::super) fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
         }
     }

@@ -173,7 +173,7 @@ impl<K: Key, T> State<K, T> {
         self.report(id);
     }
 
-    fn done(&mut self, id: SlotId, now: Nanos) {
+    pub(super) fn done(&mut self, id: SlotId, now: Nanos) {
         if self.core.done(id, now) {
             self.wake_for(id);
         }
@@ -200,7 +200,7 @@ impl<K: Key, T> DerefMut for Ticket<K, T> {
 impl<K: Key, T> Drop for Ticket<K, T> {
     fn drop(&mut self) {
         if self.slot != SlotId::MAX {
-            self.shared.with(|state, now| state.done(self.slot, now));
+            self.shared.done(self.slot);
         }
     }
 }

@@ -60,7 +60,7 @@ impl Ztf {
             fid: 1 + (n % 3) as i32,
             magpsf: 17.0 + (n % 50) as f32 / 10.0,
             rb: Some(0.5 + (n % 5) as f32 / 10.0),
-            drb: (n % 4 != 0).then_some(0.9),
+            drb: (!n.is_multiple_of(4)).then_some(0.9),
             ndethist: (n % 30) as i32,
             schemavsn: "3.3".into(),
             stamp: (0..600u64)

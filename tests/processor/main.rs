@@ -1,5 +1,7 @@
 //! The processor pool: settling, retries, time limits, batches, workers, shutdown, fairness and back-pressure.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
 #[path = "../common/fixtures.rs"]
 #[allow(dead_code, unreachable_pub, missing_docs)]
 mod fixtures;

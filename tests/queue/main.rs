@@ -1,6 +1,8 @@
 //! The fair queue's acceptance cases, each a test named as its claim; the numbers in the comments are the
 //! specification's.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
 #[path = "../../examples/fair_queue_trace.rs"]
 #[allow(dead_code)]
 mod fair_queue_trace;

@@ -97,9 +97,12 @@ async fn ages_waits_and_the_fold_into_other() {
 
 /// A recorder that keeps the last value (a histogram's number of records) of each series.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<HashMap<(String, String, String), f64>>>);
+struct Seen(Arc<Mutex<HashMap<Name, f64>>>);
 
-struct Series(Seen, (String, String, String));
+/// Metric, queue, key.
+type Name = (String, String, String);
+
+struct Series(Seen, Name);
 
 impl Seen {
     fn read(&self, name: &str, queue: &str, key: &str) -> f64 {

@@ -1,0 +1,456 @@
+//! The fair queue's performance cases (76 to 81), each as a ratio beside its bound, with its rivals in the same run.
+//!
+//! `cargo bench --bench queue`. Every figure is the best of three, in processor time (Linux), so that a busy machine
+//! spoils little; compare within one run only.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use alertstream::queue::{FairQueue, Options, PutOptions, Ticket};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc};
+
+type Queue = FairQueue<u32, u64>;
+
+fn main() {
+    // `cargo test` runs benchmarks too, without this argument: then there is nothing to measure.
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if !args.iter().any(|arg| arg == "--bench") {
+        return;
+    }
+    let sections: [(&str, fn()); 7] = [
+        ("memory", memory), // first: later, memory that was given back is used again
+        ("single_thread", single_thread),
+        ("one_active_key", one_active_key),
+        ("far_deferrals", far_deferrals),
+        ("newest_first", newest_first),
+        ("distinct_keys", distinct_keys),
+        ("threads", threads),
+    ];
+    let names: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
+    for (name, section) in sections {
+        if names.is_empty() || names.iter().any(|wanted| name.contains(*wanted)) {
+            section();
+        }
+    }
+}
+
+fn queue() -> Queue {
+    Options::new().idle_keys_max(1 << 20).build()
+}
+
+/// Best of three runs, items a second.
+fn best(mut run: impl FnMut() -> (u64, Duration)) -> f64 {
+    let rate = |(items, took): (u64, Duration)| items as f64 / took.as_secs_f64();
+    (0..3).map(|_| rate(run())).fold(0.0, f64::max)
+}
+
+/// Processor time of this thread: what others do on a busy machine does not count.
+fn cpu() -> Duration {
+    on_cpu("/proc/thread-self/schedstat".into())
+}
+
+fn on_cpu(schedstat: std::path::PathBuf) -> Duration {
+    let text = std::fs::read_to_string(schedstat).unwrap_or_default();
+    Duration::from_nanos(text.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0))
+}
+
+fn timed(items: u64, step: impl FnMut(u64)) -> (u64, Duration) {
+    let start = cpu();
+    (0..items).for_each(step);
+    (items, cpu() - start)
+}
+
+fn say(case: &str, rate: f64) {
+    println!("{case:<58} {:>8.3} M items/s", rate / 1e6);
+}
+
+fn compare(case: &str, rate: f64, rival: f64, at_least: f64) {
+    println!("{case:<58} {:>8.3} (at least {at_least})", rate / rival);
+}
+
+fn full(keys: u32, items: u64) -> Queue {
+    let queue = queue();
+    for n in 0..items {
+        queue.try_put(n as u32 % keys, n).unwrap();
+    }
+    queue
+}
+
+/// 76
+fn single_thread() {
+    println!("-- 76: one thread, put + get + done, 1,000,000 queued (at least 1.0 up to 1,024 keys, 0.4 at 16,384)");
+    for keys in [4, 64, 1_024, 16_384] {
+        let queue = full(keys, 1_000_000);
+        let cycle = |n: u64| {
+            queue.try_put((n as u32).wrapping_mul(2_654_435_761) % keys, n).unwrap();
+            black_box(queue.try_get().unwrap().complete());
+        };
+        say(&format!("fair queue, {keys} keys"), best(|| timed(1_000_000, cycle)));
+    }
+    let deque = Mutex::new(VecDeque::from_iter(0..1_000_000_u64));
+    let cycle = |n| {
+        deque.lock().push_back(n);
+        black_box(deque.lock().pop_front());
+    };
+    say("Mutex<VecDeque>", best(|| timed(1_000_000, cycle)));
+    let (tx, rx) = async_channel::unbounded();
+    (0..1_000_000).for_each(|n| tx.try_send(n).unwrap());
+    let cycle = |n| {
+        tx.try_send(n).unwrap();
+        black_box(rx.try_recv().unwrap());
+    };
+    say("async-channel", best(|| timed(1_000_000, cycle)));
+    let (tx, mut rx) = mpsc::unbounded_channel();
+    (0..1_000_000).for_each(|n| tx.send(n).unwrap());
+    let mut cycle = |n| {
+        tx.send(n).unwrap();
+        black_box(rx.try_recv().unwrap());
+    };
+    say("tokio mpsc", best(|| timed(1_000_000, &mut cycle)));
+}
+
+/// 77
+fn one_active_key() {
+    println!("-- 77: one active key among known ones");
+    let rate = |known: u32| {
+        let queue = queue();
+        for key in 0..known {
+            queue.try_put(key, 0).unwrap();
+            queue.try_get().unwrap().task_done();
+        }
+        best(|| {
+            timed(500_000, |n| {
+                queue.try_put(0, n).unwrap();
+                black_box(queue.try_get().unwrap().complete());
+            })
+        })
+    };
+    let (one, many) = (rate(1), rate(16_384));
+    say("1 known key", one);
+    say("16,384 known keys", many);
+    compare("16,384 : 1", many, one, 0.5);
+}
+
+/// 78
+fn far_deferrals() {
+    println!("-- 78: get + done beside far deferrals");
+    let rate = |deferrals: u64| {
+        best(|| {
+            let queue = full(64, 500_000);
+            for n in 0..deferrals {
+                let later = PutOptions::new().after(Duration::from_secs(3600 + n % 1000));
+                queue.try_put_with(n as u32 % 64, n, later).unwrap();
+            }
+            timed(500_000, |_| {
+                black_box(queue.try_get().unwrap().complete());
+            })
+        })
+    };
+    let (none, many) = (rate(0), rate(100_000));
+    say("no deferrals", none);
+    say("100,000 deferrals", many);
+    compare("100,000 : 0", many, none, 0.8);
+}
+
+/// 79
+fn newest_first() {
+    println!("-- 79: many keys in progress, done newest first");
+    let rate = |keys: u32| {
+        best(|| {
+            let queues: Vec<Queue> = (0..262_144 / keys).map(|_| full(keys, u64::from(keys))).collect();
+            let mut tickets: Vec<Ticket<u32, u64>> = queues
+                .iter()
+                .flat_map(|queue| (0..keys).map(|_| queue.try_get().unwrap()))
+                .collect();
+            let start = cpu();
+            while let Some(ticket) = tickets.pop() {
+                ticket.task_done();
+            }
+            (262_144, cpu() - start)
+        })
+    };
+    let (few, many) = (rate(64), rate(16_384));
+    say("64 keys", few);
+    say("16,384 keys", many);
+    compare("16,384 : 64", many, few, 0.3);
+}
+
+/// `key = "object"` with limit 1.
+fn distinct_keys() {
+    println!("-- 1,000,000 distinct keys with limit 1, all queued at once");
+    let rate = best(|| {
+        let queue: Queue = Options::new().key_limit(NonZeroU32::MIN).build();
+        let start = cpu();
+        (0..1_000_000).for_each(|key| queue.try_put(key, 0).unwrap());
+        while let Some(ticket) = queue.try_get() {
+            ticket.task_done();
+        }
+        (1_000_000, cpu() - start)
+    });
+    say("put + get + done", rate);
+}
+
+/// 81
+fn memory() {
+    println!("-- 81: memory of 1,000,000 items of 16 bytes over 64 keys");
+    let resident = || {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        statm
+            .split(' ')
+            .nth(1)
+            .and_then(|pages| pages.parse::<i64>().ok())
+            .unwrap_or(0)
+            * 4096
+    };
+    let before = resident();
+    let queue: FairQueue<u32, (u64, u64)> = FairQueue::new();
+    for n in 0..1_000_000 {
+        queue.try_put(n as u32 % 64, (n, n)).unwrap();
+    }
+    let overhead = (resident() - before) / 1_000_000 - 16;
+    println!("{:<58} {overhead:>8} bytes an item (at most 64)", "overhead");
+    drop(queue);
+}
+
+const ITEMS: u64 = 400_000;
+
+/// 80
+fn threads() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_time()
+        .build();
+    runtime.unwrap().block_on(four_to_four());
+}
+
+/// Twice: with an await after every item, as a handler has one, and after every 64th, where little but the lock is left.
+async fn four_to_four() {
+    let processors = std::thread::available_parallelism().unwrap();
+    let installed = metrics::set_global_recorder(Atomics).is_ok();
+    assert!(installed, "the only recorder");
+    for (every, at_least) in [(1, "at least 0.3"), (64, "no bound")] {
+        println!("-- 80: 4 producers, 4 consumers, {processors} processors, 64 keys, an await every {every} item(s)");
+        let bare = best_of("fair queue", || fair(queue(), every)).await;
+        let metered = best_of("with metrics", || fair(Options::new().metrics("q", 64).build(), every)).await;
+        let deque = best_of("Mutex<VecDeque> + Notify", || deque(every)).await;
+        best_of("async-channel", || channel(every)).await;
+        best_of("tokio mpsc (receiver behind a mutex)", || tokio_mpsc(every)).await;
+        for (clock, bare, metered, deque) in [
+            ("wall", bare.wall, metered.wall, deque.wall),
+            ("processor", bare.cpu, metered.cpu, deque.cpu),
+        ] {
+            println!(
+                "fair queue : Mutex<VecDeque> + Notify, {clock:<18} {:>8.3} ({at_least})",
+                bare / deque
+            );
+            println!(
+                "with metrics : without, {clock:<34} {:>8.3} (at least 0.8)",
+                metered / bare
+            );
+        }
+    }
+}
+
+/// Items a second, by the clock and by the processor time of all threads.
+#[derive(Clone, Copy, Default)]
+struct Rates {
+    wall: f64,
+    cpu: f64,
+}
+
+async fn best_of<F: Future<Output = Rates>>(name: &str, mut run: impl FnMut() -> F) -> Rates {
+    let mut best = Rates::default();
+    for _ in 0..3 {
+        let rates = run().await;
+        best = Rates {
+            wall: best.wall.max(rates.wall),
+            cpu: best.cpu.max(rates.cpu),
+        };
+    }
+    println!(
+        "{name:<36} {:>8.3} M items/s, {:>8.3} M items/s of processor time",
+        best.wall / 1e6,
+        best.cpu / 1e6
+    );
+    best
+}
+
+/// Runs four producers and four consumers to their end.
+async fn race<P, C>(producer: impl Fn(u64) -> P, consumer: impl Fn() -> C) -> Rates
+where
+    P: Future<Output = ()> + Send + 'static,
+    C: Future<Output = ()> + Send + 'static,
+{
+    let (start, start_cpu) = (Instant::now(), all_cpu());
+    let consumers: Vec<_> = (0..4).map(|_| tokio::spawn(consumer())).collect();
+    let producers: Vec<_> = (0..4).map(|number| tokio::spawn(producer(number))).collect();
+    for task in producers.into_iter().chain(consumers) {
+        task.await.unwrap();
+    }
+    let rate = |took: Duration| ITEMS as f64 / took.as_secs_f64();
+    Rates {
+        wall: rate(start.elapsed()),
+        cpu: rate(all_cpu() - start_cpu),
+    }
+}
+
+/// Processor time of all threads that live.
+fn all_cpu() -> Duration {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    tasks.map(|task| on_cpu(task.path().join("schedstat"))).sum()
+}
+
+/// Everybody gives way to the others after so many items.
+async fn give_way(n: u64, every: u64) {
+    if n.is_multiple_of(every) {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn fair(queue: Queue, every: u64) -> Rates {
+    let (q, r) = (queue.clone(), queue);
+    race(
+        move |number| {
+            let queue = q.clone();
+            async move {
+                for n in 0..ITEMS / 4 {
+                    queue.put((n * 4 + number) as u32 % 64, n).await.unwrap();
+                    give_way(n, every).await;
+                }
+            }
+        },
+        move || {
+            let queue = r.clone();
+            async move {
+                for n in 0..ITEMS / 4 {
+                    black_box(queue.get().await.unwrap().complete());
+                    give_way(n, every).await;
+                }
+            }
+        },
+    )
+    .await
+}
+
+async fn deque(every: u64) -> Rates {
+    let shared = Arc::new((Mutex::new(VecDeque::new()), Notify::new()));
+    let (p, c) = (shared.clone(), shared);
+    race(
+        move |_| {
+            let shared = p.clone();
+            async move {
+                for n in 0..ITEMS / 4 {
+                    shared.0.lock().push_back(n);
+                    shared.1.notify_one();
+                    give_way(n, every).await;
+                }
+            }
+        },
+        move || {
+            let shared = c.clone();
+            async move {
+                for n in 0..ITEMS / 4 {
+                    loop {
+                        let waits = shared.1.notified();
+                        if let Some(item) = shared.0.lock().pop_front() {
+                            black_box(item);
+                            break;
+                        }
+                        waits.await;
+                    }
+                    // Whoever took an item passes the permit on, as several puts may have left only one.
+                    if !shared.0.lock().is_empty() {
+                        shared.1.notify_one();
+                    }
+                    give_way(n, every).await;
+                }
+            }
+        },
+    )
+    .await
+}
+
+async fn channel(every: u64) -> Rates {
+    let (tx, rx) = async_channel::unbounded();
+    race(
+        move |_| {
+            let tx = tx.clone();
+            async move {
+                for n in 0..ITEMS / 4 {
+                    tx.send(n).await.unwrap();
+                    give_way(n, every).await;
+                }
+            }
+        },
+        move || {
+            let rx = rx.clone();
+            async move {
+                for n in 0..ITEMS / 4 {
+                    black_box(rx.recv().await.unwrap());
+                    give_way(n, every).await;
+                }
+            }
+        },
+    )
+    .await
+}
+
+async fn tokio_mpsc(every: u64) -> Rates {
+    let (tx, rx) = mpsc::unbounded_channel();
+    let rx = Arc::new(tokio::sync::Mutex::new(rx));
+    race(
+        move |_| {
+            let tx = tx.clone();
+            async move {
+                for n in 0..ITEMS / 4 {
+                    tx.send(n).unwrap();
+                    give_way(n, every).await;
+                }
+            }
+        },
+        move || {
+            let rx = rx.clone();
+            async move {
+                for n in 0..ITEMS / 4 {
+                    black_box(rx.lock().await.recv().await.unwrap());
+                    give_way(n, every).await;
+                }
+            }
+        },
+    )
+    .await
+}
+
+/// A recorder as cheap as one that keeps its values can be: one atomic for each series.
+struct Atomics;
+
+#[derive(Default)]
+struct Last(AtomicU64);
+
+impl metrics::HistogramFn for Last {
+    fn record(&self, value: f64) {
+        self.0.store(value.to_bits(), Ordering::Relaxed);
+    }
+}
+
+impl metrics::Recorder for Atomics {
+    fn describe_counter(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+    fn describe_gauge(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+    fn describe_histogram(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+    fn register_counter(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Counter {
+        metrics::Counter::from_arc(Arc::new(AtomicU64::new(0)))
+    }
+    fn register_gauge(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
+        metrics::Gauge::from_arc(Arc::new(AtomicU64::new(0)))
+    }
+    fn register_histogram(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Histogram {
+        metrics::Histogram::from_arc(Arc::new(Last::default()))
+    }
+}

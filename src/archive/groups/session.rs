@@ -118,7 +118,7 @@ async fn connect(options: &PgConnectOptions, times: SessionTimes) -> sqlx::Resul
     };
     tokio::time::timeout(times.connect, attempt)
         .await
-        .unwrap_or(Err(sqlx::Error::PoolTimedOut))
+        .unwrap_or_else(|_| Err(timed_out()))
 }
 
 impl Session {
@@ -346,7 +346,11 @@ impl Session {
 async fn bounded<T>(limit: Duration, statement: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
     tokio::time::timeout(limit, statement)
         .await
-        .unwrap_or(Err(sqlx::Error::PoolTimedOut))
+        .unwrap_or_else(|_| Err(timed_out()))
+}
+
+fn timed_out() -> sqlx::Error {
+    std::io::Error::new(std::io::ErrorKind::TimedOut, "no answer in time").into()
 }
 
 fn host() -> String {

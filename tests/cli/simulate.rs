@@ -1,5 +1,6 @@
 //! `simulate`: what it writes, and what it refuses.
 
+#![allow(clippy::unwrap_used)]
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -12,10 +12,14 @@ use super::*;
 /// clock; the example measures it in real time.
 #[tokio::test(start_paused = true)]
 async fn a_flood_delays_a_trickle_by_one_handler_time_at_most() {
-    let lasts = Duration::from_secs(20);
-    let (alone, _) = fair_sources::race(5_000, false, lasts).await;
-    let (beside, waits) = fair_sources::race(5_000, true, lasts).await;
-    assert_eq!((alone, waits.len()), (4_000, 200));
+    let (alone, _) = fair_sources::race(4_000, 0).await;
+    let (beside, waits) = fair_sources::race(4_000, 100).await;
+    assert!(
+        (1_990..=2_004).contains(&alone),
+        "four workers, 20 ms, ten seconds: {alone}"
+    );
+    // The last arrives as the race ends.
+    assert!(waits.len() >= 99, "{}", waits.len());
     assert!(*waits.last().unwrap() <= fair_sources::HANDLER_TIME, "{waits:?}");
     assert!(beside * 10 >= alone * 9, "{beside} of {alone}");
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use chrono::NaiveDate;
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::Call;
@@ -87,7 +87,7 @@ struct Ran {
     selected: u64,
     seconds: f64,
     #[serde(skip)]
-    alerts: BTreeSet<String>,
+    alerts: BTreeSet<i64>,
 }
 
 pub(super) async fn run(call: &Call, args: &DemoArgs) -> CliResult {
@@ -180,7 +180,7 @@ impl Stage {
     }
 
     async fn replay(&self, group: &str, workers: u32, to: &Path) -> CliResult<Ran> {
-        let (group, query, block_size) = (group.to_owned(), Some(Query::all()), Some(BLOCK_SIZE));
+        let (group, query, block_size) = (group.to_owned(), Some(Box::new(Query::all())), Some(BLOCK_SIZE));
         self.process(
             From::Archive {
                 group,
@@ -247,11 +247,17 @@ impl Stage {
     }
 }
 
+/// What the demo reads of a written line.
+#[derive(Deserialize)]
+struct Line {
+    alert_id: i64,
+}
+
 /// Reads which alerts a run wrote.
-fn alerts_in(file: &Path) -> CliResult<BTreeSet<String>> {
+fn alerts_in(file: &Path) -> CliResult<BTreeSet<i64>> {
     let unreadable = |error: &dyn std::fmt::Display| CliError::failed("demo", format!("`{}`: {error}", file.display()));
     let text = fs::read_to_string(file).map_err(|error| unreadable(&error))?;
-    let id = |line: &str| serde_json::from_str::<serde_json::Value>(line).map(|line| line["alert_id"].to_string());
+    let id = |line: &str| serde_json::from_str::<Line>(line).map(|line| line.alert_id);
     text.lines()
         .map(|line| id(line).map_err(|error| unreadable(&error)))
         .collect()

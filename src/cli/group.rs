@@ -44,7 +44,7 @@ enum GroupCommand {
         #[arg(long)]
         wait: bool,
         #[command(flatten)]
-        query: QueryArgs,
+        query: Box<QueryArgs>,
     },
     /// Lists the groups.
     List,

@@ -29,6 +29,7 @@ mod migrate;
 mod output;
 mod progress;
 mod query_args;
+mod retention;
 mod run;
 mod signals;
 mod simulate;
@@ -108,6 +109,7 @@ enum Command {
     Demo(demo::DemoArgs),
     Dlq(dlq::DlqArgs),
     Ingest(ingest::IngestArgs),
+    Retention(retention::RetentionArgs),
     Run(Box<run::RunArgs>),
     Group(group::GroupArgs),
     Inspect(inspect::InspectArgs),
@@ -216,6 +218,7 @@ async fn dispatch(command: Command, call: &Call) -> CliResult {
         Command::Demo(args) => demo::run(call, &args).await,
         Command::Dlq(args) => dlq::run(call, args).await,
         Command::Ingest(args) => ingest::run(call, &args).await,
+        Command::Retention(args) => retention::run(call, &args).await,
         Command::Run(args) => run::run(call, &args).await,
         Command::Group(args) => group::run(call, args).await,
         Command::Inspect(args) => inspect::run(call, &args),

@@ -25,7 +25,7 @@ pub(super) enum From {
         /// The group.
         group: String,
         /// Its query; without one the group must exist.
-        query: Option<Query>,
+        query: Option<Box<Query>>,
         /// Alerts in a block, when this run creates the group.
         block_size: Option<u32>,
     },
@@ -87,7 +87,7 @@ impl From {
                 let archive = archive.ok_or_else(|| CliError::refused("usage", "no database is named"))?;
                 let block_size = block_size.unwrap_or(DEFAULT_BLOCK_SIZE);
                 let group = Groups::new(archive)
-                    .join_or_create(&group, query.as_ref(), block_size)
+                    .join_or_create(&group, query.as_deref(), block_size)
                     .await?;
                 Box::new(ArchiveSource::new(id, archive.clone(), group, ArchiveConfig::default()))
             }

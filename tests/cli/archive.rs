@@ -104,7 +104,8 @@ async fn tars_are_read_and_written() {
         })
         .collect();
     let mut packets = packets.clone();
-    (written.sort(), packets.sort());
+    written.sort();
+    packets.sort();
     assert!(written == packets);
 }
 
@@ -232,6 +233,27 @@ async fn dead_letters_are_shown_exported_retried_and_dropped() {
     json_on(&db, ["dlq", "drop"]).exits(2);
     assert_eq!(json_on(&db, ["dlq", "drop", "--all"]).exits(0).json()["dropped"], 2);
     assert!(json_on(&db, ["dlq", "list"]).exits(0).stdout.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_nights_are_deleted_and_later_ones_kept() {
+    let (db, folder) = (TestDb::new().await, tempfile::tempdir().unwrap());
+    for (n, days) in [(0, 0.0), (1, 1.0), (2, 2.0)] {
+        let alert = fixtures::Ztf {
+            jd: fixtures::FIRST_JD + days,
+            ..fixtures::Ztf::new(n)
+        };
+        fs::write(folder.path().join(n.to_string()), alert.packet()).unwrap();
+    }
+    on(&db, ["ingest", folder.path().to_str().unwrap()]).exits(0);
+    let said = json_on(&db, ["retention", "--before", "2018-08-20"]).exits(0).json();
+    assert_eq!(said, serde_json::json!({"deleted": 1}));
+    assert_eq!(
+        json_on(&db, ["count", "--night", "2018-08-20..2018-08-21"])
+            .exits(0)
+            .json()["alerts"],
+        2
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,7 @@
 //! The command line's contract, checked with the real program: exit codes, JSON keys, what scripts meet.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)] // a failed test is a panic
+
 mod archive;
 #[path = "../common/mod.rs"]
 mod common;

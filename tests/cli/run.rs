@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
+use alertstream::cli::embedded::postgres::PrivatePostgres;
 use serde_json::Value;
 
 use crate::common::{TestDb, fixtures};
@@ -32,8 +33,13 @@ struct Scene {
 
 impl Scene {
     async fn with(alerts: u64) -> Self {
-        let (db, folder) = (TestDb::new().await, tempfile::tempdir().unwrap());
+        Self::of(TestDb::new().await, alerts)
+    }
+
+    fn of(db: TestDb, alerts: u64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
         let packets = folder.path().join("packets");
+        on(&db, ["migrate"]).exits(0);
         fs::create_dir(&packets).unwrap();
         write_packets(&packets, 0..alerts);
         on(&db, ["ingest", packets.to_str().unwrap()]).exits(0);
@@ -312,6 +318,31 @@ async fn a_second_signal_ends_at_once_with_130() {
     assert!(said.any(|line| line.unwrap().contains("a second signal ends at once")));
     signal(child.id(), "INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_cannot_be_confirmed_is_exit_3() {
+    let server = PrivatePostgres::start().await.unwrap();
+    let db = TestDb::on(server.url()).await;
+    let scene = Scene::of(db, 2000);
+    // Nobody reads its stdout: it is in the middle of its work when the server goes.
+    let mut child = command()
+        .args(["run", "--group", "g", "--all", "--database-url", scene.db.url()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    server.stop_immediate().await.unwrap();
+    signal(child.id(), "INT");
+    // Now what was begun is finished, but cannot be committed.
+    lines.for_each(drop);
+    let said = finish(child).exits(3);
+    assert!(said.stderr.contains("delivered again"), "{}", said.stderr);
+    server.restart().await.unwrap();
+    let summary = scene.run("out", &[]).exits(0).json();
+    assert!(summary["delivered"].as_u64().unwrap() > 0, "{summary}");
 }
 
 /// Waits until a run has joined the group.

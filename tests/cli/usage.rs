@@ -70,6 +70,41 @@ fn numbers_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn a_run_that_cannot_be_meant_is_refused() {
+    refused_naming(&["run", "--group", "g", "--all"], "stdout"); // the sink and the summary
+    let sink = ["--sink-path", "/dev/null"];
+    let runs: [(&[&str], &str); 12] = [
+        (&["run", "--all"], "no group"),
+        (&["run", "--group", "g", "--workers", "0"], "0"),
+        (&["run", "--group", "g", "--max-alerts", "0"], "0"),
+        (&["run", "--group", "g", "--block-size", "0"], "0"),
+        (&["run", "--group", "g", "--until-idle", "-1"], "-1"),
+        (&["run", "--group", "g", "--filter", "magnitud < 19"], "`magnitude`"),
+        (&["run", "--group", "g", "--filter", "magnitude <"], "magnitude <"),
+        (&["run", "--group", "g", "--source", "nobody"], "`nobody`"),
+        (&["run", "--group", "a/b"], "a/b"),
+        (&["run", "--group", "g", "--from", "files"], "--group"),
+        (&["run", "--group", "g", "--from-start"], "--from-start"),
+        (&["run", "--group", "g", "--every", "0", "--all"], "every"),
+    ];
+    for (args, named) in runs {
+        let args: Vec<&str> = args.iter().chain(&sink).copied().collect();
+        refused_naming(&args, named);
+    }
+}
+
+#[test]
+fn paths_that_are_not_there_are_refused() {
+    refused_naming(&["ingest", "/no/such/folder"], "/no/such/folder");
+    refused_naming(&["ingest"], "PATH");
+    refused_naming(&["ingest", ".", "--batch", "0"], "0");
+    refused_naming(&["ingest", "--source", "nobody"], "`nobody`");
+    refused_naming(&["ingest", ".", "--survey", "rubn"], "rubn");
+    refused_naming(&["export", "--all", "--to", "/no/such/folder/out"], "/no/such/folder");
+    refused_naming(&["retention", "--before", "yesterday"], "yesterday");
+}
+
+#[test]
 fn an_unknown_flag_is_a_json_error_under_json() {
     let error = refused(&["migrate", "--bogus"]).error();
     assert_eq!(error["class"], "usage");

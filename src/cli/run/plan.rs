@@ -208,7 +208,9 @@ impl Flags<'_> {
         })?;
         check_name(&group).map_err(|error| CliError::refused("usage", error))?;
         let text = self.text.as_ref().or(source.archive.query.as_ref());
-        let query = text.map(|text| query_args::check(text, night)).transpose()?;
+        let query = text
+            .map(|text| query_args::check(text, night).map(Box::new))
+            .transpose()?;
         let block_size = self.args.block_size.or(source.archive.block_size);
         Ok(From::Archive {
             group,

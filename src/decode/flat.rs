@@ -64,6 +64,12 @@ impl Sink for Arena {
         Ok(())
     }
 
+    #[inline(always)]
+    fn window(&mut self, slot: usize, count: usize) -> Option<&mut [u64]> {
+        self.slots.get_mut(slot..slot + count)
+    }
+
+    #[cold]
     fn twin(&mut self, slot: usize) {
         self.twins.push(slot);
     }

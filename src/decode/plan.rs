@@ -33,7 +33,11 @@ pub(crate) enum Op {
     OptBoolean(u8),
     OptInt(u8),
     OptLong(u8),
-    OptFloat(u8),
+    /// `run` is how many ops from this one on are the same: most of an alert are floats that may be null, side by side.
+    OptFloat {
+        null: u8,
+        run: u16,
+    },
     OptDouble(u8),
     OptBytes(u8),
     OptString(u8),
@@ -80,6 +84,10 @@ pub(crate) trait Sink {
     fn twin(&mut self, slot: usize);
     /// Makes `width` slots null.
     fn clear(&mut self, slot: usize, width: usize) -> Result<(), Fault>;
+    /// Gives `count` slots to write to directly, if the sink wants every one.
+    fn window(&mut self, _slot: usize, _count: usize) -> Option<&mut [u64]> {
+        None
+    }
     /// Makes room for `count` more rows of the array in `slot`; gives the first slot of the first row.
     fn rows(&mut self, slot: usize, count: usize, width: usize) -> usize;
 }
@@ -143,8 +151,12 @@ impl Plan {
         };
         let (width, _) = compiler.node(0, 0, 0);
         let Compiler {
-            ops, op_nodes, nodes, ..
+            mut ops,
+            op_nodes,
+            nodes,
+            ..
         } = compiler;
+        count_runs(&mut ops);
         Ok(Self {
             schema,
             ops,
@@ -262,6 +274,22 @@ impl Plan {
     }
 }
 
+/// Tells each op how many like it follow. A walk of a part of the program stops a run at the part's end.
+fn count_runs(ops: &mut [Op]) {
+    let mut after: Option<(u8, u16)> = None;
+    for op in ops.iter_mut().rev() {
+        after = match op {
+            Op::OptFloat { null, run } => {
+                *run = after
+                    .filter(|(n, _)| n == null)
+                    .map_or(1, |(_, run)| run.saturating_add(1));
+                Some((*null, *run))
+            }
+            _ => None,
+        };
+    }
+}
+
 struct Compiler<'s> {
     schema: &'s Schema,
     ops: Vec<Op>,
@@ -305,7 +333,7 @@ impl Compiler<'_> {
             Some(Kind::Boolean) => Op::OptBoolean(null),
             Some(Kind::Int) => Op::OptInt(null),
             Some(Kind::Long) => Op::OptLong(null),
-            Some(Kind::Float) => Op::OptFloat(null),
+            Some(Kind::Float) => Op::OptFloat { null, run: 1 },
             Some(Kind::Double) => Op::OptDouble(null),
             Some(Kind::Bytes) => Op::OptBytes(null),
             Some(Kind::String) => Op::OptString(null),

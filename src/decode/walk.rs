@@ -35,66 +35,94 @@ impl<'p, 'a, 's, S: Sink, const TRACE: bool> Walker<'p, 'a, 's, S, TRACE> {
     }
 
     /// Runs the ops `from..to`; the first reads into `slot`.
+    ///
+    /// The cursor is a local in the loop, so that it lives in registers; it is written back where somebody looks at it.
     pub(crate) fn run(&mut self, from: usize, to: usize, slot: usize) -> Result<(), Fault> {
         let ops = self.ops.get(from..to).unwrap_or_default();
         let (mut at, mut slot) = (0, slot);
-        while let Some(op) = ops.get(at) {
+        let mut cursor = self.cursor;
+        let done = loop {
+            let Some(op) = ops.get(at) else { break Ok(()) };
             if TRACE {
                 self.last = from + at;
             }
             at += 1;
-            let cursor = &mut self.cursor;
-            let bits = match *op {
-                Op::OptFloat(null) if opt(cursor, null)? => u64::from(u32::from_le_bytes(cursor.array()?)),
-                Op::OptDouble(null) if opt(cursor, null)? => self.wide(slot, u64::from_le_bytes)?,
-                Op::OptInt(null) if opt(cursor, null)? => u64::from(cursor.int()? as u32),
-                Op::OptString(null) if opt(cursor, null)? => span(cursor.text()?),
-                Op::OptBoolean(null) if opt(cursor, null)? => u64::from(cursor.boolean()?),
-                Op::OptLong(null) if opt(cursor, null)? => self.long(slot)?,
-                Op::OptBytes(null) if opt(cursor, null)? => span(cursor.bytes()?),
-                Op::OptFloat(_) | Op::OptDouble(_) | Op::OptInt(_) | Op::OptString(_) => NULL,
-                Op::OptBoolean(_) | Op::OptLong(_) | Op::OptBytes(_) | Op::Null => NULL,
-                Op::Float => u64::from(u32::from_le_bytes(cursor.array()?)),
-                Op::Double => self.wide(slot, u64::from_le_bytes)?,
-                Op::Int => u64::from(cursor.int()? as u32),
-                Op::Long => self.long(slot)?,
-                Op::Boolean => u64::from(cursor.boolean()?),
-                Op::String => span(cursor.text()?),
-                Op::Bytes => span(cursor.bytes()?),
-                Op::Fixed(size) => {
-                    let start = cursor.at();
-                    span((start, cursor.take(size as usize)?))
+            let read = match *op {
+                Op::OptFloat { null, run } => {
+                    let count = usize::from(run).min(ops.len() - at + 1);
+                    if let Err(fault) = self.floats(&mut cursor, null, count, slot) {
+                        break Err(fault);
+                    }
+                    (at, slot) = (at + count - 1, slot + count);
+                    continue;
                 }
-                Op::Enum(symbols) => index(cursor, symbols, Fault::Enum)?,
+                Op::OptDouble(null) => cursor.opt_double(null),
+                Op::OptInt(null) => cursor.opt(null, |c| c.int().map(|n| u64::from(n as u32))),
+                Op::OptLong(null) => cursor.opt(null, |c| c.long().map(|n| n as u64)),
+                Op::OptBoolean(null) => cursor.opt(null, |c| c.boolean().map(u64::from)),
+                Op::OptString(null) => cursor.opt(null, |c| c.text().map(span)),
+                Op::OptBytes(null) => cursor.opt(null, |c| c.bytes().map(span)),
+                Op::Null => Ok(None),
+                Op::Float => cursor.array().map(|b| Some(u64::from(u32::from_le_bytes(b)))),
+                Op::Double => cursor.array().map(|b| Some(u64::from_le_bytes(b))),
+                Op::Int => cursor.int().map(|n| Some(u64::from(n as u32))),
+                Op::Long => cursor.long().map(|n| Some(n as u64)),
+                Op::Boolean => cursor.boolean().map(|b| Some(u64::from(b))),
+                Op::String => cursor.text().map(|s| Some(span(s))),
+                Op::Bytes => cursor.bytes().map(|s| Some(span(s))),
+                Op::Fixed(size) => fixed(&mut cursor, size).map(Some),
+                Op::Enum(symbols) => index(&mut cursor, symbols, Fault::Enum).map(Some),
                 Op::Opt { .. } | Op::Array { .. } | Op::Map { .. } | Op::Union { .. } | Op::Branch { .. } => {
-                    let (ops, width) = self.compound(*op, from + at, slot)?;
-                    at += ops;
-                    slot += width;
+                    self.cursor = cursor;
+                    let ran = self.compound(*op, from + at, slot);
+                    cursor = self.cursor;
+                    match ran {
+                        Ok((ops, width)) => (at, slot) = (at + ops, slot + width),
+                        Err(fault) => break Err(fault),
+                    }
                     continue;
                 }
             };
-            self.sink.put(slot, bits)?;
+            let bits = match read {
+                Ok(Some(bits)) => {
+                    if bits == NULL {
+                        self.sink.twin(slot);
+                    }
+                    bits
+                }
+                Ok(None) => NULL,
+                Err(fault) => break Err(fault),
+            };
+            if let Err(stop) = self.sink.put(slot, bits) {
+                break Err(stop);
+            }
             slot += 1;
+        };
+        self.cursor = cursor;
+        done
+    }
+
+    /// Reads floats that may be null, side by side.
+    #[inline(always)]
+    fn floats(&mut self, cursor: &mut Cursor<'a>, null: u8, count: usize, slot: usize) -> Result<(), Fault> {
+        if TRACE {
+            let first = self.last;
+            for n in 0..count {
+                self.last = first + n;
+                cursor.opt_float(null)?;
+            }
+            return Ok(());
+        }
+        if let Some(places) = self.sink.window(slot, count) {
+            for place in places {
+                *place = cursor.opt_float(null)?.unwrap_or(NULL);
+            }
+            return Ok(());
+        }
+        for slot in slot..slot + count {
+            self.sink.put(slot, cursor.opt_float(null)?.unwrap_or(NULL))?;
         }
         Ok(())
-    }
-
-    #[inline]
-    fn wide(&mut self, slot: usize, bits: impl Fn([u8; 8]) -> u64) -> Result<u64, Fault> {
-        let bits = bits(self.cursor.array()?);
-        if bits == NULL {
-            self.sink.twin(slot);
-        }
-        Ok(bits)
-    }
-
-    #[inline]
-    fn long(&mut self, slot: usize) -> Result<u64, Fault> {
-        let bits = self.cursor.long()? as u64;
-        if bits == NULL {
-            self.sink.twin(slot);
-        }
-        Ok(bits)
     }
 
     /// Runs an op that has a body; `body` is the first op of it. Gives how many ops and slots it took.
@@ -102,7 +130,7 @@ impl<'p, 'a, 's, S: Sink, const TRACE: bool> Walker<'p, 'a, 's, S, TRACE> {
         match op {
             Op::Opt { null, ops, width } => {
                 let (ops, width) = (ops as usize, width as usize);
-                if opt(&mut self.cursor, null)? {
+                if self.cursor.is_value(null)? {
                     self.sink.put(slot, 1)?;
                     self.run(body, body + ops, slot + 1)?;
                 } else {
@@ -245,18 +273,10 @@ struct Items {
     keys: bool,
 }
 
-/// Reads the index of a union of null and another; tells whether it is the other. `null` is null's byte on the wire.
 #[inline]
-fn opt(cursor: &mut Cursor<'_>, null: u8) -> Result<bool, Fault> {
-    let before = *cursor;
-    match cursor.long()? {
-        0 => Ok(null != 0),
-        1 => Ok(null == 0),
-        _ => {
-            *cursor = before;
-            Err(Fault::Union)
-        }
-    }
+fn fixed(cursor: &mut Cursor<'_>, size: u32) -> Result<u64, Fault> {
+    let start = cursor.at();
+    cursor.take(size as usize).map(|bytes| span((start, bytes)))
 }
 
 #[inline]

@@ -75,27 +75,50 @@ impl<'a> Cursor<'a> {
                 self.rest = rest;
                 Ok(unzigzag(u64::from(*a & 0x7f) | u64::from(*b) << 7))
             }
-            _ => self.long_slowly(),
+            _ => self.long_of_many_bytes(),
         }
     }
 
-    fn long_slowly(&mut self) -> Result<i64, Fault> {
-        let mut value = 0u64;
-        for (n, &byte) in self.rest.iter().enumerate().take(10) {
-            if n == 9 && byte > 1 {
-                return Err(Fault::Varint);
+    /// Reads a varint of up to ten bytes: the first eight at once, their groups of seven bits moved together in steps.
+    fn long_of_many_bytes(&mut self) -> Result<i64, Fault> {
+        let Some((first, rest)) = self.rest.split_first_chunk::<8>() else {
+            return self.long_at_the_end();
+        };
+        let word = u64::from_le_bytes(*first);
+        let ends = !word & 0x8080_8080_8080_8080;
+        if ends != 0 {
+            let bits = ends.trailing_zeros() + 1;
+            self.rest = self.rest.get(bits as usize / 8..).unwrap_or_default();
+            return Ok(unzigzag(joined(word & (u64::MAX >> (64 - bits)))));
+        }
+        let low = joined(word);
+        match rest {
+            [a, rest @ ..] if *a < 0x80 => {
+                self.rest = rest;
+                Ok(unzigzag(low | u64::from(*a) << 56))
             }
+            // The tenth byte has room for one bit.
+            [a, b, rest @ ..] if *b <= 1 => {
+                self.rest = rest;
+                Ok(unzigzag(low | u64::from(*a & 0x7f) << 56 | u64::from(*b) << 63))
+            }
+            [_, _, ..] => Err(Fault::Varint),
+            _ => Err(Fault::Eof),
+        }
+    }
+
+    /// Reads a varint from the last seven bytes or fewer.
+    #[cold]
+    fn long_at_the_end(&mut self) -> Result<i64, Fault> {
+        let mut value = 0u64;
+        for (n, &byte) in self.rest.iter().enumerate().take(7) {
             value |= u64::from(byte & 0x7f) << (7 * n);
             if byte < 0x80 {
                 self.rest = self.rest.get(n + 1..).unwrap_or_default();
                 return Ok(unzigzag(value));
             }
         }
-        Err(if self.rest.len() < 10 {
-            Fault::Eof
-        } else {
-            Fault::Varint
-        })
+        Err(Fault::Eof)
     }
 
     #[inline]
@@ -149,16 +172,87 @@ impl<'a> Cursor<'a> {
         read
     }
 
+    /// Reads the index of a union of null and another; tells whether it is the other. `null` is null's byte on the wire.
+    #[inline(always)]
+    pub(crate) fn is_value(&mut self, null: u8) -> Result<bool, Fault> {
+        match self.rest {
+            [tag, rest @ ..] if *tag == null ^ 2 => {
+                self.rest = rest;
+                Ok(true)
+            }
+            [tag, rest @ ..] if *tag == null => {
+                self.rest = rest;
+                Ok(false)
+            }
+            _ => self.is_value_slowly(null),
+        }
+    }
+
+    /// An index of more bytes than it needs is odd, and still an index.
+    #[cold]
+    fn is_value_slowly(&mut self, null: u8) -> Result<bool, Fault> {
+        let before = self.rest;
+        match self.long()? {
+            0 => Ok(null != 0),
+            1 => Ok(null == 0),
+            _ => {
+                self.rest = before;
+                Err(Fault::Union)
+            }
+        }
+    }
+
+    /// Reads null or a value.
+    #[inline(always)]
+    pub(crate) fn opt(
+        &mut self,
+        null: u8,
+        value: impl FnOnce(&mut Self) -> Result<u64, Fault>,
+    ) -> Result<Option<u64>, Fault> {
+        if self.is_value(null)? {
+            value(self).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// Reads null or a float: most of an alert is this.
+    #[inline(always)]
+    pub(crate) fn opt_float(&mut self, null: u8) -> Result<Option<u64>, Fault> {
+        match self.rest {
+            [tag, a, b, c, d, rest @ ..] if *tag == null ^ 2 => {
+                self.rest = rest;
+                Ok(Some(u64::from(u32::from_le_bytes([*a, *b, *c, *d]))))
+            }
+            _ => self.opt(null, |c| c.array().map(|b| u64::from(u32::from_le_bytes(b)))),
+        }
+    }
+
+    /// Reads null or a double.
+    #[inline(always)]
+    pub(crate) fn opt_double(&mut self, null: u8) -> Result<Option<u64>, Fault> {
+        self.opt(null, |c| c.array().map(u64::from_le_bytes))
+    }
+
     #[inline]
     pub(crate) fn text(&mut self) -> Result<(usize, &'a [u8]), Fault> {
         let before = self.rest;
         let (at, bytes) = self.bytes()?;
-        if std::str::from_utf8(bytes).is_err() {
+        if !bytes.is_ascii() && std::str::from_utf8(bytes).is_err() {
             self.rest = before;
             return Err(Fault::Utf8);
         }
         Ok((at, bytes))
     }
+}
+
+/// Moves eight groups of seven bits together.
+#[inline]
+fn joined(word: u64) -> u64 {
+    let word = word & 0x7f7f_7f7f_7f7f_7f7f;
+    let word = (word & 0x007f_007f_007f_007f) | (word & 0x7f00_7f00_7f00_7f00) >> 1;
+    let word = (word & 0x0000_3fff_0000_3fff) | (word & 0x3fff_0000_3fff_0000) >> 2;
+    (word & 0x0fff_ffff) | (word & 0x0fff_ffff_0000_0000) >> 4
 }
 
 #[inline]
@@ -182,7 +276,8 @@ mod tests {
 
     #[test]
     fn longs_survive_the_round_trip() {
-        for value in [0, -1, 1, 63, -64, 64, 8191, -8192, 8192, i64::MAX, i64::MIN, 1 << 40] {
+        let powers = (0..63).flat_map(|n| [1i64 << n, -(1i64 << n), (1i64 << n) - 1, 0x5555_5555_5555_5555 >> n]);
+        for value in powers.chain([0, i64::MAX, i64::MIN]) {
             let mut bytes = Vec::new();
             put_long(&mut bytes, value);
             let mut cursor = Cursor::new(&bytes);
@@ -191,6 +286,10 @@ mod tests {
             for cut in 0..bytes.len() {
                 assert_eq!(Cursor::new(&bytes[..cut]).long(), Err(Fault::Eof));
             }
+            bytes.extend([0xff; 12]);
+            let mut cursor = Cursor::new(&bytes);
+            assert_eq!(cursor.long(), Ok(value), "with more behind it");
+            assert_eq!(cursor.rest(), [0xff; 12]);
         }
     }
 

@@ -20,6 +20,7 @@ pub mod plan;
 mod registry;
 mod schema;
 pub mod schemas;
+mod spelling;
 mod split;
 mod value;
 pub mod views;

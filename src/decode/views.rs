@@ -7,10 +7,7 @@
 use super::flat::{Flat, Place, Row, Rows};
 use super::plan::Plan;
 use super::schema::{Kind, NodeId};
-use super::value::Value;
-
-/// Values that ZTF writes for "no value".
-const ZTF_NONE: [f64; 2] = [-999.0, -99999.0];
+use super::spelling::{bytes, flag, integer, number, text, ztf_number};
 
 /// Defines a view of a record: methods by name, and the binding of the names to a schema.
 macro_rules! view {
@@ -42,36 +39,6 @@ macro_rules! view {
     (@type text) => { Option<&'a str> };
     (@type bytes) => { Option<&'a [u8]> };
     (@type flag) => { Option<bool> };
-}
-
-fn number(value: Value<'_>) -> Option<f64> {
-    value.as_f64()
-}
-
-fn ztf_number(value: Value<'_>) -> Option<f64> {
-    value.as_f64().filter(|n| !ZTF_NONE.contains(n))
-}
-
-fn integer(value: Value<'_>) -> Option<i64> {
-    value.as_i64()
-}
-
-fn text(value: Value<'_>) -> Option<&str> {
-    value.as_str()
-}
-
-fn bytes(value: Value<'_>) -> Option<&[u8]> {
-    value.as_bytes()
-}
-
-/// Reads a flag in any of its spellings: a boolean, `t`, `f`, `1`, `0`.
-fn flag(value: Value<'_>) -> Option<bool> {
-    match value {
-        Value::Boolean(b) => Some(b),
-        Value::String("t" | "1" | "true") | Value::Int(1) | Value::Long(1) => Some(true),
-        Value::String("f" | "0" | "false") | Value::Int(0) | Value::Long(0) => Some(false),
-        _ => None,
-    }
 }
 
 view! {

@@ -57,7 +57,7 @@
 //!
 //! # Where to start
 //!
-//! A reader of alerts implements [`Handler`](processor::Handler) and runs it with [`pipeline::run`]; `examples/` has runnable
+//! A reader of alerts implements [`Handler`](processor::Handler) and runs it with [`Pipeline`](pipeline::Pipeline); `examples/` has runnable
 //! forms. A new backend implements [`Source`](source::Source), whose module holds the contract, and is done when the
 //! conformance suite passes on it. The queue and the decoder are usable without the rest.
 

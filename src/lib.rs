@@ -39,8 +39,8 @@
 //! | 1 | [`error`] · [`telemetry`] · [`queue`] the fair multi-FIFO queue, usable alone |
 //! | 2 | [`ack`] tokens and settlements · [`surveys`] mappings of fields to the header, as data |
 //! | 3 | [`tracker`] · [`delivery`] · [`dead_letter`] |
-//! | 4 | [`source::intake`] admission and budgets · [`decode`] · [`filter`] CEL over a packet · [`archive`] Postgres · [`simulate`] |
-//! | 5 | [`source`] the trait and its contract |
+//! | 4 | [`source::intake`] admission and budgets · [`decode`] · [`archive`] Postgres · [`simulate`] |
+//! | 5 | [`source`] the trait and its contract · [`filter`] CEL over a packet |
 //! | 6 | [`source::kafka`] · [`source::archive`] · [`source::files`] · [`source::memory`] · [`stream`] · [`processor`] the pool · [`sink`] |
 //! | 7 | [`config`] the one TOML file · [`pipeline`] wiring, staged shutdown |
 //! | 8 | the command line |

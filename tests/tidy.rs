@@ -29,7 +29,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("decode/packet", 3),
     ("source/intake", 4),
     ("decode", 4),
-    ("filter", 4),
+    ("filter", 5),
     ("archive", 4),
     ("archive/handler", 7),
     ("simulate", 4),

@@ -126,7 +126,7 @@ fn the_totals_always_balance() {
                         item: now,
                         at: now,
                         bytes: 3,
-                        exclusive: dice % 3 == 0,
+                        exclusive: dice.is_multiple_of(3),
                         holds: false,
                     },
                     now,

@@ -158,7 +158,8 @@ mod tests {
         let mut block = Progress::new(claim(6, &[0, 3, 4]));
         assert_eq!(block.open_places(0), [(1, 101), (2, 102), (5, 105)]);
         block.miss(2);
-        let state = block.after(2, &[5..6], 1);
+        let beyond = std::iter::once(5..6).collect::<Vec<_>>();
+        let state = block.after(2, &beyond, 1);
         let bits: Vec<usize> = (0..6).filter(|i| state.done.contains(*i)).collect();
         assert_eq!((bits, state.dead, state.missing), (vec![0, 1, 3, 4, 5], 3, 1));
         block.stored(&state);

@@ -14,6 +14,7 @@ use crate::archive::{Archive, ArchiveOptions};
 use crate::config::Config;
 use crate::secret::Secret;
 
+mod brokers;
 mod count;
 mod demo;
 mod dlq;
@@ -24,13 +25,16 @@ mod export;
 mod group;
 mod ingest;
 pub mod inspect;
+mod lag;
 mod logging;
 mod migrate;
 mod output;
+mod produce;
 mod progress;
 mod query_args;
 mod retention;
 mod run;
+mod seek;
 mod signals;
 mod simulate;
 mod sources;
@@ -115,6 +119,9 @@ enum Command {
     Inspect(inspect::InspectArgs),
     Migrate(migrate::MigrateArgs),
     Simulate(simulate::SimulateArgs),
+    Produce(produce::ProduceArgs),
+    Lag(lag::LagArgs),
+    Seek(seek::SeekArgs),
 }
 
 /// What every command gets: the global options and the checked configuration file.
@@ -224,6 +231,9 @@ async fn dispatch(command: Command, call: &Call) -> CliResult {
         Command::Inspect(args) => inspect::run(call, &args),
         Command::Migrate(_) => migrate::run(call).await,
         Command::Simulate(args) => simulate::run(call, args).await,
+        Command::Produce(args) => produce::run(call, args).await,
+        Command::Lag(args) => lag::run(call, args).await,
+        Command::Seek(args) => seek::run(call, args).await,
     }
 }
 

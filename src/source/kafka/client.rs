@@ -32,6 +32,8 @@ const CONSUMER: &[(&str, &str)] = &[
 const PRODUCER: &[(&str, &str)] = &[
     ("enable.idempotence", "true"),
     ("linger.ms", "20"),
+    ("partitioner", "murmur2_random"),
+    ("queue.buffering.max.kbytes", "65536"),
     ("message.max.bytes", "10485760"),
 ];
 

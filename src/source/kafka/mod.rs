@@ -19,6 +19,7 @@ mod delivery_message;
 mod ends;
 pub mod error;
 pub mod gaps;
+pub mod groups;
 mod lanes;
 mod message;
 pub mod nights;
@@ -29,6 +30,7 @@ mod run;
 mod session;
 mod starts;
 mod troubles;
+pub mod writer;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,0 +1,177 @@
+//! `lag`: how far a group is behind, on Kafka or on the archive.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use clap::Args;
+use serde::Serialize;
+
+use super::Call;
+use super::brokers::{BrokerArgs, CONNECT_WITHIN, off};
+use super::error::{CliError, CliResult, Exit};
+use super::output::{self, Format};
+use crate::archive::groups::Groups;
+use crate::source::kafka::groups::{GroupView, PartitionLag};
+use crate::source::kafka::nights::Window;
+
+/// Shows how far a group is behind: per partition on Kafka, per group on the archive.
+///
+/// With `--brokers` or a live `--source` it asks Kafka; otherwise the archive. On Kafka it looks twice, so that there
+/// is a rate and a time to go.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  alertstream lag tde                                      a group of the archive
+  alertstream lag tde-search --brokers localhost:9092      a group on Kafka
+  alertstream lag --config alertstream.toml --source ztf   the group and topics of a configured source")]
+pub(super) struct LagArgs {
+    /// The group; the source's own unless given.
+    #[arg(value_name = "GROUP")]
+    group: Option<String>,
+    #[command(flatten)]
+    brokers: BrokerArgs,
+    /// Only these topics of Kafka.
+    #[arg(long, value_name = "TOPIC,...", value_delimiter = ',')]
+    topics: Vec<String>,
+    /// Seconds between the two looks.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = super::run::seconds)]
+    over: Duration,
+}
+
+/// One lane's line.
+#[derive(Serialize)]
+struct Line {
+    lane: String,
+    committed: Option<i64>,
+    low: Option<i64>,
+    high: Option<i64>,
+    lag: u64,
+    rate_per_second: Option<f64>,
+    eta_seconds: Option<f64>,
+    next_at: Option<DateTime<Utc>>,
+}
+
+pub(super) async fn run(call: &Call, args: LagArgs) -> CliResult {
+    let live = args.brokers.live(call)?;
+    let is_kafka = args.brokers.is_given() || (args.group.is_none() && live.is_some());
+    let lines = if is_kafka {
+        kafka(call, args).await?
+    } else {
+        archive(call, args.group).await?
+    };
+    match call.format {
+        Format::Json => {
+            for line in &lines {
+                output::result(Format::Json, line, |_| String::new())?;
+            }
+        }
+        Format::Text => output::stdout(&text(&lines))?,
+    }
+    Ok(Exit::Finished)
+}
+
+async fn kafka(call: &Call, args: LagArgs) -> CliResult<Vec<Line>> {
+    let clients = args.brokers.clients(call)?;
+    let live = args.brokers.live(call)?;
+    let named = args
+        .group
+        .as_deref()
+        .or(live.map(|(group, _)| group))
+        .filter(|group| !group.is_empty());
+    let group = named
+        .ok_or_else(|| CliError::refused("usage", "no group is named"))?
+        .to_owned();
+    let topics = match live {
+        Some((_, live)) if args.topics.is_empty() => {
+            let (starts_at, nights) = (call.config().night.starts_at.into(), live.nights);
+            let mut names = Window {
+                nights,
+                starts_at,
+                first: None,
+                last: None,
+            }
+            .topics(&live.patterns(), Utc::now());
+            names.retain(|name| !name.starts_with('^'));
+            names
+        }
+        _ => args.topics,
+    };
+    let over = args.over;
+    off(move || {
+        let view = GroupView::connect(&clients, &group, CONNECT_WITHIN)?;
+        let first = view.lag(&topics)?;
+        std::thread::sleep(over);
+        let second = view.lag(&topics)?;
+        Ok(second.into_iter().map(|now| line(now, &first, over)).collect())
+    })
+    .await
+}
+
+/// Makes a line of the second look, with the rate since the first.
+fn line(now: PartitionLag, first: &[PartitionLag], over: Duration) -> Line {
+    let before = first
+        .iter()
+        .find(|before| before.lane == now.lane)
+        .and_then(|before| before.committed);
+    let done = now.committed.zip(before).map(|(now, before)| now - before);
+    let rate = done
+        .filter(|_| !over.is_zero())
+        .map(|done| done as f64 / over.as_secs_f64());
+    let eta = match rate {
+        _ if now.lag == 0 => Some(0.0),
+        Some(rate) if rate > 0.0 => Some(now.lag as f64 / rate),
+        _ => None,
+    };
+    Line {
+        lane: now.lane,
+        committed: now.committed,
+        low: Some(now.low),
+        high: Some(now.high),
+        lag: now.lag,
+        rate_per_second: rate,
+        eta_seconds: eta,
+        next_at: now.next_at,
+    }
+}
+
+async fn archive(call: &Call, group: Option<String>) -> CliResult<Vec<Line>> {
+    let group = group.ok_or_else(|| {
+        CliError::refused("usage", "no group is named").hint("give a group's name, and `--brokers` for one on Kafka")
+    })?;
+    let archive = call.archive().await?;
+    let status = Groups::new(&archive).show(&group).await?;
+    Ok(vec![Line {
+        lane: format!("archive:{group}"),
+        committed: None,
+        low: None,
+        high: None,
+        lag: u64::try_from(status.alerts.remaining).unwrap_or(0),
+        rate_per_second: status.rate_per_second,
+        eta_seconds: status.eta_seconds,
+        next_at: None,
+    }])
+}
+
+fn text(lines: &[Line]) -> String {
+    let shown = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    let rows: Vec<Vec<String>> = lines
+        .iter()
+        .map(|line| {
+            vec![
+                line.lane.clone(),
+                shown(line.committed),
+                shown(line.high),
+                line.lag.to_string(),
+                line.rate_per_second
+                    .map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}/s")),
+                line.eta_seconds
+                    .map_or_else(|| "-".to_owned(), |eta| format!("{eta:.0} s")),
+                line.next_at
+                    .map_or_else(|| "-".to_owned(), |at| at.format("%Y-%m-%dT%H:%M:%SZ").to_string()),
+            ]
+        })
+        .collect();
+    let total: u64 = lines.iter().map(|line| line.lag).sum();
+    let head = ["lane", "committed", "end", "lag", "rate", "to go", "next is of"];
+    output::table(&head, &rows) + &format!("total lag {total}\n")
+}

@@ -1,0 +1,177 @@
+//! `produce`: packets to a Kafka topic, as they are.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use futures::StreamExt;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::Call;
+use super::brokers::{BrokerArgs, CONNECT_WITHIN, off};
+use super::error::{CliError, CliResult, Exit};
+use super::output;
+use super::progress::Progress;
+use super::signals::Signals;
+use super::sources::From;
+use crate::decode::Decoder;
+use crate::delivery::Delivery;
+use crate::record::{RawAlert, SourceId};
+use crate::source::files::FilesSource;
+use crate::source::kafka::error::LiveError;
+use crate::source::kafka::writer::{TopicWriter, create_topic};
+use crate::stream::{StreamConfig, open};
+
+/// Packets sent between two looks at signals and clock.
+const AT_ONCE: usize = 64;
+/// How long the last confirmations may take.
+const FINISH_WITHIN: Duration = Duration::from_secs(60);
+
+/// Sends packets to a Kafka topic, byte for byte.
+///
+/// Files are found as `ingest` finds them. It ends when the brokers confirmed every packet; the producer is idempotent,
+/// so that nothing is doubled on the way.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  alertstream produce alerts/ --topic ztf_20260314_programid1 --brokers localhost:9092
+  alertstream produce night.tar.gz --topic night --brokers localhost:9092 --partitions 16 --key objectId
+  alertstream produce alerts/ --topic t --brokers b:9093 -X security.protocol=SASL_SSL -X sasl.mechanism=SCRAM-SHA-512 \\
+      -X sasl.username=me -X sasl.password=env:KAFKA_PASSWORD")]
+pub(super) struct ProduceArgs {
+    /// Files, folders, .tar, .tar.gz.
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+    /// The topic.
+    #[arg(long, value_name = "TOPIC")]
+    topic: String,
+    #[command(flatten)]
+    brokers: BrokerArgs,
+    /// Sends at most so many packets a second.
+    #[arg(long, value_name = "N", value_parser = rate)]
+    rate: Option<f64>,
+    /// Creates the topic with so many partitions, if it is missing.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=10_000))]
+    partitions: Option<i32>,
+    /// The field of the packet that becomes the message's key (packets with the same key keep their order).
+    #[arg(long, value_name = "FIELD")]
+    key: Option<String>,
+}
+
+/// What was sent.
+#[derive(Serialize)]
+struct Sent {
+    sent: u64,
+    bytes: u64,
+    seconds: f64,
+}
+
+pub(super) async fn run(call: &Call, args: ProduceArgs) -> CliResult {
+    let From::Files(paths) = From::files(args.paths)? else {
+        return Err(CliError::refused("usage", "no path is given"));
+    };
+    let clients = args.brokers.clients(call)?;
+    let decoder = call
+        .config()
+        .decoder()
+        .map_err(|error| CliError::refused("config", error))?;
+    let signals = Signals::watch()?;
+    if let Some(partitions) = args.partitions {
+        create_topic(&clients, &args.topic, partitions).await?;
+    }
+    let topic = args.topic.clone();
+    let writer = Arc::new(off(move || TopicWriter::connect(&clients, &topic, CONNECT_WITHIN)).await?);
+    let began = Instant::now();
+    let splitter = decoder.clone();
+    let source = FilesSource::new(
+        SourceId::new("files"),
+        paths,
+        Arc::new(move |file| splitter.split(file).ok()),
+    );
+    let (alerts, control) = open(Box::new(source), StreamConfig::default());
+    let progress = Progress::counting("producing", "packets");
+    let sender = Arc::new(Sender {
+        writer: writer.clone(),
+        decoder,
+        key: args.key,
+    });
+    let mut turns = alerts.ready_chunks(AT_ONCE);
+    let (mut sent, mut bytes) = (0, 0);
+    let stop = signals.first();
+    loop {
+        let turn = tokio::select! {
+            turn = turns.next() => turn,
+            () = stop.cancelled() => None,
+        };
+        let Some(turn) = turn else { break };
+        let turn = turn.into_iter().collect::<Result<Vec<_>, _>>();
+        let turn = turn.map_err(|error| CliError::failed("source", error))?;
+        let (count, sender) = (turn.len() as u64, sender.clone());
+        bytes += off(move || sender.send(turn)).await?;
+        sent += count;
+        progress.advance(count);
+        if let Some(rate) = args.rate {
+            let due = began + Duration::from_secs_f64(sent as f64 / rate);
+            tokio::select! { () = tokio::time::sleep_until(due) => {}, () = stop.cancelled() => {} }
+        }
+    }
+    drop(turns);
+    control
+        .shutdown(Duration::from_secs(5))
+        .await
+        .map_err(|error| CliError::failed("source", error))?;
+    off(move || writer.finish(FINISH_WITHIN)).await?;
+    drop(progress);
+    let done = Sent {
+        sent,
+        bytes,
+        seconds: began.elapsed().as_secs_f64(),
+    };
+    output::result(call.format, &done, |done| {
+        format!(
+            "{} packets, {}, in {:.1} s to {}\n",
+            done.sent,
+            output::bytes(done.bytes),
+            done.seconds,
+            args.topic
+        )
+    })?;
+    Ok(Exit::Finished)
+}
+
+/// Sends what the files hold.
+struct Sender {
+    writer: Arc<TopicWriter>,
+    decoder: Decoder,
+    key: Option<String>,
+}
+
+impl Sender {
+    fn send(&self, turn: Vec<Delivery<RawAlert>>) -> Result<u64, LiveError> {
+        let mut bytes = 0;
+        for delivery in turn {
+            let payload = delivery.raw().payload.clone();
+            let key = self.key.as_ref().and_then(|field| self.key_of(&payload, field));
+            self.writer.send(key.as_deref().map(str::as_bytes), &payload)?;
+            bytes += payload.len() as u64;
+            delivery.ack();
+        }
+        Ok(bytes)
+    }
+
+    /// Gives the key; what is no packet, or does not have the field, is sent without one.
+    fn key_of(&self, payload: &bytes::Bytes, field: &str) -> Option<String> {
+        match self.decoder.decode(payload).ok()?.json(field)? {
+            serde_json::Value::String(text) => Some(text),
+            serde_json::Value::Null => None,
+            other => Some(other.to_string()),
+        }
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| *rate > 0.0 && rate.is_finite());
+    rate.ok_or_else(|| "give packets a second, above 0".into())
+}

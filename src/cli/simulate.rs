@@ -1,5 +1,6 @@
 //! `simulate`: writes a simulated night of packets.
 
+use std::fmt;
 use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,12 +12,17 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Call;
+use super::brokers::{BrokerArgs, CONNECT_WITHIN, off};
 use super::error::{CliError, CliResult, Exit};
 use super::output;
 use super::progress::Progress;
 use super::signals::Signals;
 use crate::simulate::{Faults, Settings, SimulatedPacket, Simulation, Survey};
+use crate::source::kafka::client::Clients;
+use crate::source::kafka::writer::{TopicWriter, create_topic};
 
+/// How long the last confirmations of a topic may take.
+const FINISH_WITHIN: Duration = Duration::from_secs(60);
 /// Most packets written between two looks at signals and clock.
 const AT_ONCE: usize = 500;
 
@@ -30,6 +36,7 @@ Examples:
   alertstream simulate --night 2026-03-14 --alerts 500 --survey rubin --to rubin/
   alertstream simulate --night 2026-03-14 --alerts 1000 --faults truncate=0.01,duplicate=0.05 --to faulty/
   alertstream simulate --night 2026-03-14 --alerts 9000 --burst 40s        an exposure every 40 s, as a telescope does
+  alertstream simulate --night 2026-03-14 --alerts 9000 --to kafka:ztf_20260314_programid1 --brokers localhost:9092
 
 Faults: truncate (ends early), flip (one bit), wrong-id (another schema id or format version), duplicate (the packet
 before again), schema-bump (a schema nobody knows yet). A rate is the share of packets.")]
@@ -49,9 +56,14 @@ pub(super) struct SimulateArgs {
     /// Decides everything that is random.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The folder that gets a file for each packet; SURVEY_YYYYMMDD unless given.
-    #[arg(long, value_name = "DIR")]
+    /// The folder that gets a file for each packet, SURVEY_YYYYMMDD unless given; or kafka:TOPIC.
+    #[arg(long, value_name = "DIR or kafka:TOPIC")]
     to: Option<PathBuf>,
+    #[command(flatten)]
+    brokers: BrokerArgs,
+    /// Creates the topic with so many partitions, if it is missing.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=10_000))]
+    partitions: Option<i32>,
     /// Writes the packets of one exposure at once, then waits until this long after (e.g. 40s).
     #[arg(long, value_name = "PERIOD", value_parser = humantime::parse_duration)]
     burst: Option<Duration>,
@@ -78,10 +90,7 @@ pub(super) async fn run(call: &Call, args: SimulateArgs) -> CliResult {
         SurveyName::Ztf => Survey::Ztf,
         SurveyName::Rubin => Survey::Rubin,
     };
-    let folder = args
-        .to
-        .unwrap_or_else(|| format!("{}_{}", survey.name(), args.night.format("%Y%m%d")).into());
-    check(&folder)?;
+    let target = Target::read(call, &args, survey)?;
     let settings = Settings {
         night: args.night,
         night_starts_at: call.config().night.starts_at,
@@ -92,43 +101,100 @@ pub(super) async fn run(call: &Call, args: SimulateArgs) -> CliResult {
         faults: args.faults.unwrap_or_default(),
     };
     let simulation = Simulation::new(settings).map_err(|e| CliError::refused("usage", e))?;
-    std::fs::create_dir_all(&folder).map_err(|e| unwritable(&folder, &e))?;
     let signals = Signals::watch()?;
+    let place = target.to_string();
+    let sink = target.open(args.partitions).await?;
     let progress = Progress::towards(args.alerts, "simulating", "packets");
     let writer = Writer {
-        folder: folder.clone(),
+        sink,
         survey,
         packets: simulation.peekable(),
     };
     let written = write(writer, args.burst, &signals.first(), &progress).await?;
     drop(progress);
     output::result(call.format, &written, |done| {
-        format!(
-            "{} packets, {}, in {}\n",
-            done.written,
-            output::bytes(done.bytes),
-            folder.display()
-        )
+        format!("{} packets, {}, in {place}\n", done.written, output::bytes(done.bytes))
     })?;
     Ok(Exit::Finished)
 }
 
-/// Refuses what is no folder before anything is written.
-fn check(folder: &Path) -> CliResult<()> {
-    if folder.as_os_str().to_string_lossy().starts_with("kafka:") {
-        let refused = CliError::refused(
-            "usage",
-            format!("`--to {}`: packets are simulated into a folder", folder.display()),
-        );
-        return Err(refused.hint("write a folder, then send it"));
+/// Where packets go.
+enum Target {
+    Folder(PathBuf),
+    Topic { clients: Clients, topic: String },
+}
+
+impl Target {
+    /// Reads the flags; refuses what is no folder and no topic before anything is written.
+    fn read(call: &Call, args: &SimulateArgs, survey: Survey) -> CliResult<Self> {
+        let named = || format!("{}_{}", survey.name(), args.night.format("%Y%m%d")).into();
+        let to = args.to.clone().unwrap_or_else(named);
+        if let Some(topic) = to.to_string_lossy().strip_prefix("kafka:") {
+            let (clients, topic) = (args.brokers.clients(call)?, topic.to_owned());
+            if topic.is_empty() {
+                return Err(CliError::refused("usage", "`--to kafka:` names no topic").hint("give `--to kafka:TOPIC`"));
+            }
+            return Ok(Self::Topic { clients, topic });
+        }
+        if to.exists() && !to.is_dir() {
+            return Err(CliError::refused(
+                "path",
+                format!("`--to {}` is no folder", to.display()),
+            ));
+        }
+        Ok(Self::Folder(to))
     }
-    if folder.exists() && !folder.is_dir() {
-        return Err(CliError::refused(
-            "path",
-            format!("`--to {}` is no folder", folder.display()),
-        ));
+
+    async fn open(self, partitions: Option<i32>) -> CliResult<Sink> {
+        match self {
+            Self::Folder(folder) => {
+                std::fs::create_dir_all(&folder).map_err(|e| unwritable(&folder, &e))?;
+                Ok(Sink::Folder(folder))
+            }
+            Self::Topic { clients, topic } => {
+                if let Some(partitions) = partitions {
+                    create_topic(&clients, &topic, partitions).await?;
+                }
+                let writer = off(move || TopicWriter::connect(&clients, &topic, CONNECT_WITHIN)).await?;
+                Ok(Sink::Topic(writer))
+            }
+        }
     }
-    Ok(())
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder(folder) => write!(f, "{}", folder.display()),
+            Self::Topic { topic, .. } => write!(f, "kafka:{topic}"),
+        }
+    }
+}
+
+/// An open target.
+enum Sink {
+    Folder(PathBuf),
+    Topic(TopicWriter),
+}
+
+impl Sink {
+    fn write(&self, name: &str, payload: &[u8]) -> CliResult<()> {
+        match self {
+            Self::Folder(folder) => {
+                let path = folder.join(name);
+                std::fs::write(&path, payload).map_err(|e| unwritable(&path, &e))
+            }
+            Self::Topic(writer) => Ok(writer.send(None, payload)?),
+        }
+    }
+
+    /// Waits until everything is where it belongs.
+    fn finish(&self) -> CliResult<()> {
+        match self {
+            Self::Folder(_) => Ok(()),
+            Self::Topic(writer) => Ok(writer.finish(FINISH_WITHIN)?),
+        }
+    }
 }
 
 fn unwritable(path: &Path, error: &std::io::Error) -> CliError {
@@ -155,13 +221,14 @@ async fn write(
         total.bytes += step.bytes;
         progress.advance(step.written);
         if more == More::Nothing || ending.is_cancelled() {
+            off(move || writer.sink.finish()).await?;
             return Ok(total);
         }
         if let (Some(period), More::NextExposure) = (burst, more) {
             next += period;
             tokio::select! {
                 () = tokio::time::sleep_until(next) => {}
-                () = ending.cancelled() => return Ok(total),
+                () = ending.cancelled() => {}
             }
         }
     }
@@ -177,7 +244,7 @@ enum More {
 
 /// Writes packets to files, the names in order of time.
 struct Writer {
-    folder: PathBuf,
+    sink: Sink,
     survey: Survey,
     packets: Peekable<Simulation>,
 }
@@ -206,10 +273,8 @@ impl Writer {
             Survey::Ztf => "avro",
             Survey::Rubin => "bin",
         };
-        let path = self
-            .folder
-            .join(format!("{:08}_{}.{extension}", packet.sequence, packet.alert_id));
-        std::fs::write(&path, &packet.payload).map_err(|e| unwritable(&path, &e))?;
+        let name = format!("{:08}_{}.{extension}", packet.sequence, packet.alert_id);
+        self.sink.write(&name, &packet.payload)?;
         step.written += 1;
         step.bytes += packet.payload.len() as u64;
         Ok(())

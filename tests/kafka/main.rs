@@ -5,4 +5,6 @@
 
 mod broker;
 mod guarantees;
+mod limits;
 mod reading;
+mod real;

@@ -141,6 +141,17 @@ impl LiveError {
         }
     }
 
+    /// Adds the user's name, where a question that does not know it was refused.
+    pub(crate) fn of_user(self, name: Option<&str>) -> Self {
+        match self {
+            Self::TopicDenied { user: None, cause } => {
+                let user = name.map(str::to_owned);
+                Self::TopicDenied { user, cause }
+            }
+            other => other,
+        }
+    }
+
     /// Makes an error of a failed call, with no value of a setting in it.
     pub(crate) fn call(doing: &'static str, error: &KafkaError) -> Self {
         match error {

@@ -10,9 +10,7 @@ use rdkafka::error::RDKafkaErrorCode;
 
 use super::error::{LiveError, Trouble, trouble};
 
-/// Refused credentials end the stream at this attempt.
-const ATTEMPTS: u32 = 3;
-/// A refused group or topic ends the stream when it is not allowed within this time.
+/// Refused credentials, a refused group or topic end the stream when this time brings no change: a few attempts.
 const GRACE: Duration = Duration::from_secs(3);
 /// The same kind of event is logged once in this time.
 const LOG_EVERY: Duration = Duration::from_secs(30);
@@ -22,7 +20,6 @@ const LOG_EVERY: Duration = Duration::from_secs(30);
 pub(crate) struct Troubles {
     group: String,
     user: Option<String>,
-    refused: u32,
     denied: Option<(Instant, LiveError)>,
     fatal: Option<LiveError>,
     reset: bool,
@@ -51,18 +48,13 @@ impl Troubles {
             }
             Trouble::Reset => self.reset = true,
             Trouble::Credentials | Trouble::Tls => {
-                self.refused += 1;
-                if self.refused >= ATTEMPTS {
-                    let user = self.user.clone();
-                    let credentials = kind == Trouble::Credentials;
-                    let cause = cause.clone();
-                    let error = if credentials {
-                        LiveError::Credentials { user, cause }
-                    } else {
-                        LiveError::Tls { cause }
-                    };
-                    self.fatal.get_or_insert(error);
-                }
+                // librdkafka tries again and again, and tells a refusal only once.
+                let (user, cause) = (self.user.clone(), cause.clone());
+                let error = match kind {
+                    Trouble::Credentials => LiveError::Credentials { user, cause },
+                    _ => LiveError::Tls { cause },
+                };
+                self.denied.get_or_insert((now, error));
             }
             Trouble::Group => {
                 let error = LiveError::GroupDenied {
@@ -90,14 +82,9 @@ impl Troubles {
         self.fatal.get_or_insert(LiveError::Broken { cause });
     }
 
-    /// Takes in that the group was joined: the credentials work.
+    /// Takes in that the group was joined: the credentials work, and the group is allowed.
     pub(crate) fn joined(&mut self) {
-        self.refused = 0;
-        if self
-            .denied
-            .as_ref()
-            .is_some_and(|(_, error)| matches!(error, LiveError::GroupDenied { .. }))
-        {
+        if !matches!(self.denied, Some((_, LiveError::TopicDenied { .. }))) {
             self.denied = None;
         }
     }
@@ -143,18 +130,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refused_credentials_end_the_stream_at_the_third_attempt() {
+    fn refused_credentials_end_the_stream_after_a_few_attempts() {
         let (mut troubles, now) = (Troubles::new("g", Some("alice")), Instant::now());
-        for _ in 0..2 {
-            troubles.event(RDKafkaErrorCode::Authentication, "wrong password", now);
-            assert!(troubles.fatal(now).is_none());
-        }
-        troubles.joined();
-        for _ in 0..3 {
-            troubles.event(RDKafkaErrorCode::Authentication, "wrong password", now);
-        }
-        let said = troubles.fatal(now).unwrap().to_string();
+        troubles.event(RDKafkaErrorCode::Authentication, "wrong password", now);
+        assert!(troubles.fatal(now).is_none());
+        let said = troubles.fatal(now + GRACE).unwrap().to_string();
         assert!(said.contains("`alice`") && said.contains("wrong password"), "{said}");
+        troubles.event(RDKafkaErrorCode::Authentication, "wrong password", now);
+        troubles.joined();
+        assert!(troubles.fatal(now + GRACE).is_none());
     }
 
     #[test]

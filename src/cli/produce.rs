@@ -8,6 +8,7 @@ use clap::Args;
 use futures::StreamExt;
 use serde::Serialize;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::Call;
 use super::brokers::{BrokerArgs, CONNECT_WITHIN, off};
@@ -84,46 +85,13 @@ pub(super) async fn run(call: &Call, args: ProduceArgs) -> CliResult {
     let topic = args.topic.clone();
     let writer = Arc::new(off(move || TopicWriter::connect(&clients, &topic, CONNECT_WITHIN)).await?);
     let began = Instant::now();
-    let splitter = decoder.clone();
-    let source = FilesSource::new(
-        SourceId::new("files"),
-        paths,
-        Arc::new(move |file| splitter.split(file).ok()),
-    );
-    let (alerts, control) = open(Box::new(source), StreamConfig::default());
-    let progress = Progress::counting("producing", "packets");
     let sender = Arc::new(Sender {
         writer: writer.clone(),
         decoder,
         key: args.key,
     });
-    let mut turns = alerts.ready_chunks(AT_ONCE);
-    let (mut sent, mut bytes) = (0, 0);
-    let stop = signals.first();
-    loop {
-        let turn = tokio::select! {
-            turn = turns.next() => turn,
-            () = stop.cancelled() => None,
-        };
-        let Some(turn) = turn else { break };
-        let turn = turn.into_iter().collect::<Result<Vec<_>, _>>();
-        let turn = turn.map_err(|error| CliError::failed("source", error))?;
-        let (count, sender) = (turn.len() as u64, sender.clone());
-        bytes += off(move || sender.send(turn)).await?;
-        sent += count;
-        progress.advance(count);
-        if let Some(rate) = args.rate {
-            let due = began + Duration::from_secs_f64(sent as f64 / rate);
-            tokio::select! { () = tokio::time::sleep_until(due) => {}, () = stop.cancelled() => {} }
-        }
-    }
-    drop(turns);
-    control
-        .shutdown(Duration::from_secs(5))
-        .await
-        .map_err(|error| CliError::failed("source", error))?;
+    let (sent, bytes) = send_files(sender, paths, args.rate, &signals.first()).await?;
     off(move || writer.finish(FINISH_WITHIN)).await?;
-    drop(progress);
     let done = Sent {
         sent,
         bytes,
@@ -139,6 +107,45 @@ pub(super) async fn run(call: &Call, args: ProduceArgs) -> CliResult {
         )
     })?;
     Ok(Exit::Finished)
+}
+
+/// Sends until the files end or a signal comes; gives packets and bytes.
+async fn send_files(
+    sender: Arc<Sender>,
+    paths: Vec<PathBuf>,
+    rate: Option<f64>,
+    stop: &CancellationToken,
+) -> CliResult<(u64, u64)> {
+    let failed = |error| CliError::failed("source", error);
+    let splitter = sender.decoder.clone();
+    let source = FilesSource::new(
+        SourceId::new("files"),
+        paths,
+        Arc::new(move |file| splitter.split(file).ok()),
+    );
+    let (alerts, control) = open(Box::new(source), StreamConfig::default());
+    let progress = Progress::counting("producing", "packets");
+    let (mut turns, began) = (alerts.ready_chunks(AT_ONCE), Instant::now());
+    let (mut sent, mut bytes) = (0, 0);
+    loop {
+        let turn = tokio::select! {
+            turn = turns.next() => turn,
+            () = stop.cancelled() => None,
+        };
+        let Some(turn) = turn else { break };
+        let turn = turn.into_iter().collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        let (count, sender) = (turn.len() as u64, sender.clone());
+        bytes += off(move || sender.send(turn)).await?;
+        sent += count;
+        progress.advance(count);
+        if let Some(rate) = rate {
+            let due = began + Duration::from_secs_f64(sent as f64 / rate);
+            tokio::select! { () = tokio::time::sleep_until(due) => {}, () = stop.cancelled() => {} }
+        }
+    }
+    drop(turns);
+    control.shutdown(Duration::from_secs(5)).await.map_err(failed)?;
+    Ok((sent, bytes))
 }
 
 /// Sends what the files hold.

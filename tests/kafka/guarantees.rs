@@ -68,8 +68,10 @@ async fn closing_ends_in_time_when_the_broker_is_gone_and_says_unconfirmed() {
     let mut config = broker.config(&[&topic]);
     config.start = Start::Earliest;
     let group = fresh("group");
-    let mut settings = alertstream::stream::StreamConfig::default();
-    settings.commit_within = Duration::from_secs(2);
+    let settings = alertstream::stream::StreamConfig {
+        commit_within: Duration::from_secs(2),
+        ..Default::default()
+    };
     let (mut alerts, control) = open(Box::new(source(&group, config)), settings);
     let mut held = Vec::new();
     for _ in 0..10 {

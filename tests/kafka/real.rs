@@ -22,7 +22,7 @@ async fn failure(group: &str, config: LiveConfig) -> String {
         .await
         .expect("soon")
         .expect("an item");
-    let said = item.err().expect("a failure").to_string();
+    let said = item.expect_err("a failure").to_string();
     let _ = control.shutdown(Duration::from_secs(5)).await;
     said
 }

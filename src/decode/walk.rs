@@ -83,18 +83,12 @@ impl<'p, 'a, 's, S: Sink, const TRACE: bool> Walker<'p, 'a, 's, S, TRACE> {
                     continue;
                 }
             };
-            let bits = match read {
-                Ok(Some(bits)) => {
-                    if bits == NULL {
-                        self.sink.twin(slot);
-                    }
-                    bits
-                }
-                Ok(None) => NULL,
-                Err(fault) => break Err(fault),
-            };
-            if let Err(stop) = self.sink.put(slot, bits) {
-                break Err(stop);
+            if read == Ok(Some(NULL)) {
+                self.sink.twin(slot);
+            }
+            let put = read.and_then(|bits| self.sink.put(slot, bits.unwrap_or(NULL)));
+            if put.is_err() {
+                break put;
             }
             slot += 1;
         };

@@ -34,6 +34,8 @@ pub(crate) async fn run(archive: &Archive, sizes: &Sizes, report: &mut Report) {
             times.push(write(archive, &packets, connections).await);
         }
     }
+    // Left behind for the replay: COPY TO of the same bytes.
+    bare_copy(pool, &packets, 0).await;
     let of = |times| rate(sizes.alerts, median(times));
     let (whole, bodies) = (of(whole), of(bodies));
     for (times, connections) in ours.into_iter().zip([1, 2, 4]) {

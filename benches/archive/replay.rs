@@ -1,4 +1,4 @@
-//! Replay: packets fetched block by block, beside COPY TO of the same rows and beside one select per alert.
+//! Replay: packets fetched block by block, beside COPY TO of the same packets and of the same rows and beside one select per alert.
 
 use std::time::Duration;
 
@@ -25,18 +25,17 @@ pub(crate) async fn run(archive: &Archive, sizes: &Sizes, report: &mut Report) {
         .await
         .expect("ids");
     for connections in [1, 2, 4] {
-        let (mut ours, mut copies) = (Vec::new(), Vec::new());
+        let (mut ours, mut whole, mut stored) = (Vec::new(), Vec::new(), Vec::new());
+        let keys: Vec<i64> = (0..ids.len() as i64).collect();
         for _ in 0..ROUNDS {
-            copies.push(copy_to(pool, &ids, connections).await);
+            whole.push(copy_to(pool, "bare", &keys, connections).await);
+            stored.push(copy_to(pool, "alert", &ids, connections).await);
             ours.push(replay(archive, &ids, connections).await);
         }
         let of = |times| rate(ids.len(), median(times));
-        report.beside(
-            format!("replay, {connections} connection(s), alerts"),
-            of(ours),
-            &format!("COPY TO, {connections} connection(s)"),
-            of(copies),
-        );
+        let (ours, name) = (of(ours), format!("replay, {connections} connection(s), alerts"));
+        report.beside(name.clone(), ours, "COPY TO of whole packets, as many", of(whole));
+        report.beside(name, ours, "COPY TO of what is stored, as many", of(stored));
     }
     let few = &ids[..ids.len().min(1_000)];
     let (time, ()) = timed(naive(pool, few)).await;
@@ -83,7 +82,7 @@ async fn replay(archive: &Archive, ids: &[i64], connections: usize) -> Duration 
     time
 }
 
-async fn copy_to(pool: &PgPool, ids: &[i64], connections: usize) -> Duration {
+async fn copy_to(pool: &PgPool, table: &'static str, ids: &[i64], connections: usize) -> Duration {
     let mut readers = tokio::task::JoinSet::new();
     let (time, _) = timed(async {
         for share in shares(ids, connections) {
@@ -91,7 +90,7 @@ async fn copy_to(pool: &PgPool, ids: &[i64], connections: usize) -> Duration {
             let pool = pool.clone();
             readers.spawn(async move {
                 let statement = format!(
-                    "COPY (SELECT id, body FROM alert WHERE id BETWEEN {} AND {}) TO STDOUT (FORMAT binary)",
+                    "COPY (SELECT id, body FROM {table} WHERE id BETWEEN {} AND {}) TO STDOUT (FORMAT binary)",
                     first.min(last),
                     first.max(last)
                 );

@@ -30,5 +30,6 @@ bench:
 	@bash .ci/setup build postgres
 	cargo bench --locked --bench queue
 	cargo bench --locked --bench decode
-	@if python3 -c 'import fastavro' 2>/dev/null; then python3 benches/fastavro.py; else echo 'bench: fastavro is not installed: the Python side is not measured'; fi
+	cargo run --release --locked --quiet -- simulate --night 2026-03-14 --alerts 1 --to target/bench-packet
+	@for packet in target/bench-packet/*; do python3 benches/fastavro.py "$$packet"; done
 	cargo bench --locked --bench archive

@@ -278,3 +278,34 @@ fn examples_are_short() {
     };
     report(&files.iter().filter_map(long).collect::<Vec<_>>());
 }
+
+/// Test names are claims: those in the table of a live consumer's behaviours have at least two underscores, or say
+/// that the conformance suite has them.
+#[test]
+fn the_table_of_behaviours_names_tests_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let table = fs::read_to_string(root.join("src/source/kafka/behaviours.md")).unwrap();
+    let mut files = Vec::new();
+    walk(&root.join("src"), &mut files);
+    walk(&root.join("tests"), &mut files);
+    let text: String = files.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).skip(2).collect();
+    assert_eq!(rows.len(), 20);
+    let quoted = table.split('`').skip(1).step_by(2);
+    let absent = quoted
+        .filter(|name| name.matches('_').count() > 1 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+        .filter(|name| {
+            let forms = [
+                format!("fn {name}("),
+                format!("name: \"{name}\""),
+                format!("both!({name},"),
+                format!("both!(\n    {name},"),
+            ];
+            !forms.iter().any(|form| text.contains(form))
+        });
+    report(
+        &absent
+            .map(|name| format!("no test is called {name}"))
+            .collect::<Vec<_>>(),
+    );
+}

@@ -9,6 +9,7 @@
 //!  librdkafka ─poll→ poll thread ─deliver→ Intake ─commits()→ here (dead letters) ─Command→ poll thread ─store→
 //!                        ↑  rebalance, statistics, errors (context)               commit thread ─sync commit→
 //! ```
+#![doc = include_str!("behaviours.md")]
 
 mod ask;
 pub mod client;

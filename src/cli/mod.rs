@@ -54,13 +54,14 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  alertstream demo                                         see it work, nothing to install or configure
-  alertstream migrate                                      make the tables in DATABASE_URL
-  alertstream ingest alerts/ night.tar.gz                  archive packets, byte for byte
-  alertstream run --group tde --night 2018-08-19           replay a night; run it again elsewhere to share the work
+  alertstream demo                                  see it work: nothing to install or configure
+  alertstream migrate                               make the tables in DATABASE_URL
+  alertstream ingest alerts/ night.tar.gz           archive packets, byte for byte
+  alertstream run --group tde --night 2018-08-19    replay a night; a second run shares the work
 
-Exit codes: 0 finished, 1 failed, 2 refused before any service was touched, 3 a commit could not be confirmed,
-130 second signal.";
+Exit codes:
+  0 finished, 1 failed, 2 refused before any service was touched, 3 a commit could not be
+  confirmed, 130 second signal";
 
 /// Options of every command.
 #[derive(Debug, Args)]

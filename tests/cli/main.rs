@@ -8,6 +8,7 @@ mod common;
 mod demo;
 mod examples;
 mod groups;
+mod live;
 mod run;
 mod simulate;
 mod support;

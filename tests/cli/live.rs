@@ -1,0 +1,156 @@
+//! Live sources on the command line, against librdkafka's mock broker in the test's process.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use alertstream::cli::embedded::mock_kafka::{MockKafka, fast_settings};
+use rdkafka::ClientConfig;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use serde_json::Value;
+
+use crate::common::{TestDb, fixtures};
+use crate::support::{command, finish, json_on, run, signal};
+
+const TOPIC: &str = "alerts";
+
+/// A broker with a topic, and a configuration file that names it.
+struct Scene {
+    broker: MockKafka,
+    folder: tempfile::TempDir,
+}
+
+impl Scene {
+    fn with(alerts: std::ops::Range<u64>, end: &str) -> Self {
+        let (broker, folder) = (MockKafka::start().unwrap(), tempfile::tempdir().unwrap());
+        broker.create_topic(TOPIC, 3).unwrap();
+        let settings: String = fast_settings()
+            .iter()
+            .map(|(key, value)| format!("\"{key}\" = \"{value}\"\n"))
+            .collect();
+        let config = format!(
+            "[source.ztf]\nmode = \"live\"\ngroup = \"g\"\n[source.ztf.live]\nbrokers = [\"{}\"]\n\
+             topics = [\"{TOPIC}\"]\nstart = \"committed\"\nend = \"{end}\"\n[source.ztf.live.librdkafka]\n{settings}",
+            broker.bootstrap()
+        );
+        fs::write(folder.path().join("config.toml"), config).unwrap();
+        let scene = Self { broker, folder };
+        scene.send(alerts.map(fixtures::ztf_packet));
+        scene
+    }
+
+    fn send(&self, packets: impl Iterator<Item = Vec<u8>>) {
+        let producer: BaseProducer = ClientConfig::new()
+            .set("bootstrap.servers", self.broker.bootstrap())
+            .create()
+            .unwrap();
+        for packet in packets {
+            producer
+                .send(BaseRecord::<(), [u8]>::to(TOPIC).payload(&packet))
+                .unwrap();
+        }
+        producer.flush(Duration::from_secs(30)).unwrap();
+    }
+
+    fn config(&self) -> String {
+        self.path("config.toml").to_str().unwrap().to_owned()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn summary(&self) -> Value {
+        serde_json::from_str(&fs::read_to_string(self.path("summary")).unwrap()).unwrap()
+    }
+}
+
+#[test]
+fn a_bounded_live_run_ends_and_the_next_one_begins_where_it_ended() {
+    let scene = Scene::with(0..20, "now");
+    let (config, summary) = (scene.config(), scene.path("summary"));
+    let args = ["run", "--config", &config, "--summary", summary.to_str().unwrap()];
+    let said = run(args).exits(0);
+    let lines = said.lines();
+    assert_eq!(lines.len(), 20);
+    assert!(
+        lines
+            .iter()
+            .all(|line| line["position"].as_str().unwrap().starts_with("kafka:alerts/")),
+        "{:?}",
+        lines[0]
+    );
+    assert_eq!(scene.summary()["sources"]["ztf"]["acknowledged"], 20);
+
+    scene.send((20..25).map(fixtures::ztf_packet));
+    assert_eq!(run(args).exits(0).lines().len(), 5);
+}
+
+#[test]
+fn a_tombstone_is_counted_and_passed_and_a_bad_packet_is_rejected() {
+    let scene = Scene::with(0..3, "now");
+    scene.send([Vec::new(), b"no packet".to_vec()].into_iter());
+    let (config, summary) = (scene.config(), scene.path("summary"));
+    let args = ["run", "--config", &config, "--summary", summary.to_str().unwrap()];
+    assert_eq!(run(args).exits(0).lines().len(), 3);
+    let first = scene.summary();
+    assert_eq!(
+        (&first["delivered"], &first["acknowledged"], &first["rejected"]),
+        (&5.into(), &4.into(), &1.into())
+    );
+    run(args).exits(0);
+    assert_eq!(scene.summary()["delivered"], 0, "all of it was committed");
+}
+
+#[test]
+fn an_endless_live_run_ends_by_idleness_or_by_a_signal_with_its_commit_confirmed() {
+    let scene = Scene::with(0..10, "none");
+    let config = scene.config();
+    let said = run(["run", "--config", &config, "--until-idle", "1"]).exits(0);
+    assert_eq!(said.lines().len(), 10);
+
+    scene.send((10..14).map(fixtures::ztf_packet));
+    let mut child = command()
+        .args(["run", "--config", &config])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    for _ in 0..4 {
+        lines.next().unwrap().unwrap();
+    }
+    signal(child.id(), "TERM");
+    assert_eq!(lines.count(), 0);
+    assert!(finish(child).exits(0).stderr.contains("interrupted"));
+    assert!(
+        run(["run", "--config", &config, "--until-idle", "1"])
+            .exits(0)
+            .stdout
+            .is_empty()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_ingested_live_keeps_its_origin() {
+    let scene = Scene::with(0..12, "now");
+    let db = TestDb::new().await;
+    let config = scene.config();
+    let said = json_on(&db, ["ingest", "--config", &config, "--source", "ztf"])
+        .exits(0)
+        .json();
+    assert_eq!((&said["read"], &said["archived"]), (&12.into(), &12.into()));
+    let again = json_on(&db, ["ingest", "--config", &config, "--source", "ztf"])
+        .exits(0)
+        .json();
+    assert_eq!(
+        again["read"], 0,
+        "its offsets were committed after the archive's transaction"
+    );
+    let topics: Vec<(String, i64)> = sqlx::query_as("SELECT kafka_topic, count(*) FROM alert GROUP BY 1")
+        .fetch_all(&db.pool().await)
+        .await
+        .unwrap();
+    assert_eq!(topics, [(TOPIC.to_owned(), 12)]);
+}

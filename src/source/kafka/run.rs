@@ -30,6 +30,8 @@ use crate::source::intake::Intake;
 
 /// How long leaving the group may take before the consumer is closed anyway.
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
+/// How long closing the client may take after that.
+const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Runs a source until its read is over, its stream closes or something fatal happens.
 pub(super) fn run(source: KafkaSource, intake: Intake, runtime: Handle, commands: mpsc::Receiver<Command>) -> Closed {
@@ -194,6 +196,27 @@ fn close(mut poller: Poller) -> bool {
     let Poller {
         consumer, committer, ..
     } = poller;
+    // The client may never come back from leaving: that is waited for, not gone through, on this thread. Everything that
+    // could be confirmed is.
+    let (done, left) = std::sync::mpsc::channel();
+    let leaving = std::thread::Builder::new().name("kafka-leave".into());
+    let started = leaving.spawn(move || {
+        leave(consumer, committer);
+        // Nobody listens when it took too long.
+        let _ = done.send(());
+    });
+    if started.is_err() || left.recv_timeout(LEAVE_WITHIN + CLOSE_WITHIN).is_err() {
+        tracing::warn!("the client did not close in time; its threads end with the process");
+    }
+    unconfirmed
+}
+
+/// Gives the partitions back, leaves the group and closes the client.
+///
+/// librdkafka 2.12 loses the answer to a call from its rebalance callback when the group ends at that moment (an
+/// operation that is queued while `rd_kafka_cgrp_terminated` runs is dropped without a reply), and the call waits for
+/// ever.
+fn leave(consumer: Arc<BaseConsumer<Context>>, committer: Committer) {
     consumer.context().state.lock().closing = true;
     consumer.unsubscribe();
     let until = Instant::now() + LEAVE_WITHIN;
@@ -206,5 +229,4 @@ fn close(mut poller: Poller) -> bool {
         // The commit thread holds the consumer inside a call that does not return: neither may be waited for.
         std::mem::forget(consumer);
     }
-    unconfirmed
 }

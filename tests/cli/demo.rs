@@ -1,9 +1,10 @@
 //! `demo` and `doctor`: what a person tries first.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
 
 use crate::common::TestDb;
-use crate::support::{json_on, keys, run, write_packets};
+use crate::support::{command, json_on, keys, run, signal, write_packets};
 
 #[test]
 fn the_demo_selects_the_same_alerts_live_and_replayed() {
@@ -81,4 +82,30 @@ async fn doctor_tells_what_is_right_and_what_is_not() {
         .collect();
     assert_eq!(bad.len(), 1);
     assert!(bad[0]["detail"].as_str().unwrap().contains("/no/such"), "{bad:?}");
+}
+
+#[test]
+fn the_demo_leaves_nothing_behind_after_a_signal() {
+    let mut child = command()
+        .args(["demo", "--alerts", "3000"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(
+        said.any(|line| line.unwrap().starts_with("ingesting")),
+        "it came to its middle"
+    );
+    signal(pid, "INT");
+    assert!(said.any(|line| line.unwrap().contains("nothing is left running")));
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let mine = format!("alertstream-{pid}-");
+    let left = std::fs::read_dir(std::env::temp_dir()).unwrap();
+    let left: Vec<_> = left
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with(&mine))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
 }

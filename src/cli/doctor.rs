@@ -4,14 +4,13 @@
 //! things it tries work.
 
 use std::path::Path;
-use std::time::Duration;
 
 use clap::Args;
 use futures::StreamExt;
-use rdkafka::consumer::{BaseConsumer, Consumer};
 use serde::Serialize;
 
 use super::Call;
+use super::brokers::off;
 use super::error::{CliError, CliResult, Exit};
 use super::output;
 use crate::archive::groups::Groups;
@@ -21,10 +20,8 @@ use crate::decode::Decoder;
 use crate::query::{NightStart, Query, QueryText};
 use crate::simulate::{Settings, Simulation};
 use crate::sink::SinkConfig;
-use crate::source::kafka::config::LiveConfig;
 
-/// How long a broker may take to answer.
-const BROKER_WITHIN: Duration = Duration::from_secs(10);
+mod live;
 
 /// Checks everything that the configuration names, and decodes one alert.
 #[derive(Debug, Args)]
@@ -71,6 +68,17 @@ pub(super) async fn run(call: &Call) -> CliResult {
     let mut checks = Vec::new();
     let archive = database(url.as_deref(), &mut checks).await;
     for (name, source) in &config.source {
+        if let (Mode::Live, Some(live)) = (source.mode, &source.live) {
+            let live = live::Live {
+                name: name.clone(),
+                group: source.group.clone().unwrap_or_default(),
+                config: live.clone(),
+                nights: config.night.starts_at.into(),
+                decoder: decoder.clone(),
+            };
+            checks.extend(off(move || live.checks()).await);
+            continue;
+        }
         checks.push(Check::of(
             format!("source {name}"),
             check_source(name, source, archive.as_ref()).await,
@@ -134,14 +142,7 @@ async fn check_source(name: &str, source: &SourceConfig, archive: Option<&Archiv
             )
         }
         Mode::Archive => group(source.group.as_deref(), source.archive.query.is_some(), archive).await,
-        Mode::Live => {
-            let live = source
-                .live
-                .clone()
-                .ok_or_else(|| format!("there is no [source.{name}.live]"))?;
-            let asked = tokio::task::spawn_blocking(move || brokers(&live)).await;
-            asked.map_err(|error| error.to_string())?
-        }
+        Mode::Live => Err(format!("there is no [source.{name}.live]")),
     }
 }
 
@@ -158,30 +159,6 @@ async fn group(name: Option<&str>, has_query: bool, archive: Option<&Archive>) -
         }
         Err(_) if has_query => Ok(format!("group `{name}` is not there yet: the first run creates it")),
         Err(error) => Err(error.to_string()),
-    }
-}
-
-/// Asks the brokers which of the topics they have.
-fn brokers(live: &LiveConfig) -> Result<String, String> {
-    let clients = live.clients().map_err(|error| error.to_string())?;
-    let client: BaseConsumer = clients.admin().create().map_err(|error| error.to_string())?;
-    let unreachable = |error| format!("{} cannot be asked: {error}", clients.brokers());
-    let found = client.fetch_metadata(None, BROKER_WITHIN).map_err(unreachable)?;
-    let plain = live
-        .topics
-        .iter()
-        .filter(|topic| !topic.starts_with('^') && !topic.contains("{night}"));
-    let missing: Vec<&str> = plain
-        .map(String::as_str)
-        .filter(|topic| !found.topics().iter().any(|there| there.name() == *topic))
-        .collect();
-    let brokers = found.brokers().len();
-    match missing.as_slice() {
-        [] => Ok(format!("{brokers} brokers answer")),
-        missing => Err(format!(
-            "{brokers} brokers answer, but have no topic `{}`",
-            missing.join("`, `")
-        )),
     }
 }
 

@@ -6,6 +6,7 @@ mod archive;
 #[path = "../common/mod.rs"]
 mod common;
 mod demo;
+mod doctor;
 mod examples;
 mod groups;
 mod live;

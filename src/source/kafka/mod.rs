@@ -26,6 +26,7 @@ mod message;
 pub mod nights;
 pub mod place;
 mod poll;
+pub mod probe;
 pub mod report;
 mod run;
 mod session;

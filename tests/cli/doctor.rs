@@ -1,0 +1,65 @@
+//! `doctor` over a live source: every step to the newest alert, and the first one that is wrong.
+
+use std::io::Write;
+use std::time::Duration;
+
+use alertstream::cli::embedded::mock_kafka::MockKafka;
+use alertstream::source::kafka::config::LiveConfig;
+use alertstream::source::kafka::writer::TopicWriter;
+
+use crate::common::fixtures;
+use crate::support::run;
+
+const SOON: Duration = Duration::from_secs(30);
+
+#[test]
+fn doctor_looks_at_a_live_source_down_to_an_alert() {
+    let mock = MockKafka::start().unwrap();
+    mock.create_topic("night", 2).unwrap();
+    let mut config = tempfile::NamedTempFile::new().unwrap();
+    writeln!(
+        config,
+        "[source.z]\nmode = \"live\"\ngroup = \"g\"\n[source.z.live]\nbrokers = [\"{}\"]\ntopics = [\"night\", \"late_{{night}}\"]",
+        mock.bootstrap()
+    )
+    .unwrap();
+    let live = LiveConfig::new(mock.bootstrap(), &["night"]);
+    let writer = TopicWriter::connect(&live.clients().unwrap(), "night", SOON).unwrap();
+    writer.send(None, &fixtures::ztf_packet(3)).unwrap();
+    writer.finish(SOON).unwrap();
+
+    let file = config.path().to_str().unwrap().to_owned();
+    let checks = |said: serde_json::Value| {
+        let checks = said["checks"].as_array().unwrap().clone();
+        checks
+            .into_iter()
+            .filter(|check| check["name"].as_str().unwrap().starts_with("source z"))
+    };
+    let words = |check: &serde_json::Value, key: &str| check[key].as_str().unwrap().to_owned();
+    let fine: Vec<_> = checks(run(["doctor", "--json", "--config", &file]).exits(0).json()).collect();
+    let names: Vec<String> = fine.iter().map(|check| words(check, "name")).collect();
+    let whole = ["addresses", "brokers", "topics", "group", "alert"].map(|what| format!("source z {what}"));
+    assert_eq!(names, whole);
+    assert!(
+        words(&fine[2], "detail").contains("1 with 2 partitions; 3 nightly ones"),
+        "{fine:?}"
+    );
+    let alert = fixtures::Ztf::new(3).candid.to_string();
+    assert!(words(&fine[4], "detail").contains(&alert), "{fine:?}");
+
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("\"night\",", "\"nigth\",")).unwrap();
+    let ill: Vec<_> = checks(run(["doctor", "--json", "--config", &file]).exits(1).json()).collect();
+    assert!(
+        words(ill.last().unwrap(), "detail").contains("no topic `nigth`"),
+        "{ill:?}"
+    );
+
+    std::fs::write(&file, text.replace(mock.bootstrap(), "no-such-host.invalid:9092")).unwrap();
+    let ill: Vec<_> = checks(run(["doctor", "--json", "--config", &file]).exits(1).json()).collect();
+    assert_eq!(ill.len(), 1);
+    assert!(
+        words(&ill[0], "detail").contains("`no-such-host.invalid:9092`"),
+        "{ill:?}"
+    );
+}

@@ -172,6 +172,27 @@ async fn what_cannot_be_read_is_a_dead_letter_and_the_rest_goes_on() {
 }
 
 #[tokio::test]
+async fn cycles_of_links_end_and_each_file_comes_once() {
+    let root = TempDir::new().unwrap();
+    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, root.path().join(name)).unwrap();
+    write(root.path(), "loop/x", "x");
+    link(".", "loop/self");
+    link(".", "loop/again");
+    write(root.path(), "pair/a/in_a", "a");
+    write(root.path(), "pair/b/in_b", "b");
+    link("../b", "pair/a/to_b");
+    link("../a", "pair/b/to_a");
+    let came = run(root.path(), &["loop", "pair"], 1 << 20).await;
+    let expected = [
+        pair("file:loop/x#1", "x"),
+        pair("file:pair/a/in_a#1", "a"),
+        pair("file:pair/a/to_b/in_b#1", "b"),
+    ];
+    assert_eq!(came.alerts, expected);
+    assert!(came.refused.is_empty(), "{:?}", came.refused);
+}
+
+#[tokio::test]
 async fn a_damaged_archive_gives_what_stands_before_the_damage_and_one_dead_letter() {
     let root = TempDir::new().unwrap();
     let long = "x".repeat(3000);

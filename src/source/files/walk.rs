@@ -1,14 +1,17 @@
 //! The walk over files and folders: depth first, each folder in the order of its names.
 //!
-//! Invariants: every file comes once, or the reason why not; a cycle of links ends. It holds the listings of the
-//! folders on the way down, nothing else. Must not open files.
+//! Invariants: every file comes once, or the reason why not; below one given path a folder is entered once, by
+//! whatever links it is reached, so that cycles of links end. It holds the listings of the folders on the way down and
+//! 16 bytes for each folder entered. Must not open files.
 
+use std::collections::HashSet;
 use std::fs::{self, Metadata};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::vec;
 
-/// Deeper folders are refused: only a cycle of links gets there.
+/// Deeper folders are refused.
 const DEPTH_MAX: usize = 100;
 
 /// A file, or what is wrong with it.
@@ -18,12 +21,15 @@ pub(super) type Found = (PathBuf, Result<Metadata, io::Error>);
 pub(super) struct Walk {
     /// What is still to come, the deepest folder last.
     folders: Vec<vec::IntoIter<PathBuf>>,
+    /// The folders entered below the path that was given last: device and inode.
+    entered: HashSet<(u64, u64)>,
 }
 
 impl Walk {
     pub(super) fn over(paths: Vec<PathBuf>) -> Self {
         Self {
             folders: vec![paths.into_iter()],
+            entered: HashSet::new(),
         }
     }
 
@@ -42,13 +48,16 @@ impl Walk {
             };
             return Some((path, found));
         }
+        if self.folders.len() == 1 {
+            // A path that is given twice is read twice.
+            self.entered.clear();
+        }
         if self.folders.len() > DEPTH_MAX {
-            return Some((
-                path,
-                Err(io::Error::other(format!(
-                    "more than {DEPTH_MAX} folders deep; a cycle of links?"
-                ))),
-            ));
+            let error = io::Error::other(format!("more than {DEPTH_MAX} folders deep"));
+            return Some((path, Err(error)));
+        }
+        if !self.entered.insert((meta.dev(), meta.ino())) {
+            return None;
         }
         match names(&path) {
             Ok(names) => {

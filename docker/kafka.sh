@@ -156,7 +156,7 @@ start() {
 
 case "${1:-}" in
   start) start ;;
-  env) alive || fail "no broker runs; start one with: docker/kafka.sh start"; cat "$run/env" ;;
+  env) alive || fail "no broker runs; start one with: docker/kafka.sh start"; sed "s/^/export /" "$run/env" ;;
   restart)
     [ -f "$run/env" ] || fail "no broker to restart; start one with: docker/kafka.sh start"
     halt

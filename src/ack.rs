@@ -52,6 +52,11 @@ pub trait Settle: Send + Sync {
     ///
     /// It is called from any thread, also from a `Drop`: it must neither wait nor panic.
     fn settle(&self, key: u64, what: Settlement);
+
+    /// Says whether settling the delivery `key` would still count: not after its lane was lost or its lease ran out.
+    fn is_open(&self, _key: u64) -> bool {
+        true
+    }
 }
 
 /// The affine right to settle one delivery. Dropping it releases the delivery.
@@ -68,6 +73,11 @@ impl AckToken {
             settle: Some(settle),
             key,
         }
+    }
+
+    /// Says whether settling would still count.
+    pub fn is_open(&self) -> bool {
+        self.settle.as_ref().is_some_and(|settle| settle.is_open(self.key))
     }
 
     /// Settles the delivery.

@@ -84,6 +84,11 @@ impl<T> Delivery<T> {
         &self.meta.source
     }
 
+    /// Says whether settling it would still count: not after its lane was lost, or the lease on it ran out.
+    pub fn is_open(&self) -> bool {
+        self.token.is_open()
+    }
+
     /// Gives the delivery's number in this epoch, from 1.
     pub fn attempt(&self) -> u32 {
         self.meta.attempt

@@ -47,6 +47,11 @@ impl<B: BatchHandler> Desk<B> {
     }
 
     async fn call<K: Key>(&self, mut tickets: Vec<Ticket<K, Job>>) -> Result<(), BoxError> {
+        // A block may be lost, or its lease run out, while its alerts wait here: others have them, no handler needs to.
+        tickets.retain(|job| job.is_open());
+        if tickets.is_empty() {
+            return Ok(());
+        }
         tickets.iter_mut().for_each(|job| job.begin_try(&self.account));
         let outcome = self.handle(&tickets).await;
         let mut results = match outcome {

@@ -36,6 +36,11 @@ impl Job {
         self.delivery.as_ref()
     }
 
+    /// Says whether working on it would still count: not when its lane was lost while it waited in the queue.
+    pub(super) fn is_open(&self) -> bool {
+        self.delivery.as_ref().is_some_and(Delivery::is_open)
+    }
+
     /// Failed or running calls of the handler.
     pub fn tries(&self) -> u32 {
         self.tries

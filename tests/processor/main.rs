@@ -36,6 +36,8 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
+const LOST: u64 = 1_000_000_000;
+
 /// Records what became of each delivery, by its number; a second settlement fails the test.
 #[derive(Clone, Default)]
 struct Ledger(Arc<Mutex<BTreeMap<u64, Settlement>>>);
@@ -44,6 +46,11 @@ impl Settle for Ledger {
     fn settle(&self, key: u64, what: Settlement) {
         let before = self.0.lock().unwrap().insert(key, what);
         assert_eq!(before, None, "delivery {key} was settled twice");
+    }
+
+    /// The alerts from `LOST` on are of a lane that was lost.
+    fn is_open(&self, key: u64) -> bool {
+        key < LOST
     }
 }
 

@@ -42,6 +42,21 @@ async fn the_result_settles_the_alert() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_alert_of_a_lost_lane_reaches_no_handler() {
+    let (queue, ledger) = (Queue::new(), Ledger::default());
+    ledger.put(&queue, "a", [0, LOST, LOST + 1, 1]);
+    let handler = Does(|n, _| {
+        assert!(n < LOST, "the others have it");
+        async { Ok(()) }.boxed()
+    });
+    let pool = AlertProcessor::new(handler, &config()).start(queue.clone());
+    idle(&queue).await;
+    assert_eq!(ledger.all([0, LOST, LOST + 1, 1]), ["ack", "release", "release", "ack"]);
+    let stats = pool.shutdown(ms(100)).await.unwrap();
+    assert_eq!((stats.total.delivered, stats.total.acknowledged), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_panic_and_a_time_out_are_failed_tries() {
     let (queue, ledger) = (Queue::new(), Ledger::default());
     ledger.put(&queue, "a", 0..4);

@@ -118,7 +118,7 @@ pub fn partitions_for(bytes: u64) -> i32 {
 pub fn fast_settings() -> BTreeMap<String, String> {
     [
         ("fetch.wait.max.ms", "10"),
-        ("session.timeout.ms", "1500"),
+        ("session.timeout.ms", "6000"),
         ("heartbeat.interval.ms", "100"),
         ("topic.metadata.refresh.interval.ms", "500"),
     ]

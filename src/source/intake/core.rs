@@ -381,6 +381,10 @@ impl Core {
 }
 
 impl Settle for Core {
+    fn is_open(&self, key: u64) -> bool {
+        self.state.lock().is_open(key, Instant::now())
+    }
+
     fn settle(&self, key: u64, what: Settlement) {
         let changes = self.state.lock().settle(key, what, Instant::now());
         if changes.commit {

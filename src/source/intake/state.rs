@@ -200,6 +200,13 @@ impl State {
         }
     }
 
+    /// Says whether settling a delivery would still count: its lane is held, and under a lease that did not run out.
+    pub(super) fn is_open(&self, key: u64, now: Instant) -> bool {
+        self.open
+            .get(&key)
+            .is_some_and(|held| self.lanes.is_valid(held.epoch, now))
+    }
+
     /// Records the settlement of a delivery.
     pub(super) fn settle(&mut self, key: u64, what: Settlement, now: Instant) -> Changes {
         let Some(held) = self.open.remove(&key) else {

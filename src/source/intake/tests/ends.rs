@@ -69,6 +69,22 @@ async fn a_lost_lane_frees_its_waiters_and_bytes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_delivery_says_when_settling_it_no_longer_counts() {
+    let intake = intake();
+    intake.open(LANE);
+    intake.valid_until(&LANE, Instant::now() + Duration::from_secs(30));
+    intake.give(&LANE, 0);
+    let held = intake.next().unwrap();
+    assert!(held.is_open());
+    tokio::time::advance(Duration::from_secs(31)).await;
+    assert!(!held.is_open(), "the lease ran out");
+    intake.valid_until(&LANE, Instant::now() + Duration::from_secs(30));
+    assert!(held.is_open(), "it was renewed");
+    intake.lose(&[LANE]);
+    assert!(!held.is_open(), "the lane is lost");
+}
+
+#[tokio::test(start_paused = true)]
 async fn written_is_not_durable_until_something_later_is() {
     let intake = intake();
     intake.open(LANE);

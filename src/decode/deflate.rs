@@ -1,7 +1,8 @@
 //! Raw deflate of container blocks, with a hard cap on what comes out.
 //!
-//! Invariants: never more than the cap is held; the compressed bytes are consumed whole, or the block is refused. The
-//! buffer is reused. Must not know framing or schemas.
+//! Invariants: never more than the cap is held; the compressed bytes are consumed whole, or the block is refused. One
+//! exception: fastavro cuts the frame of a zlib stream one byte short, so that three bytes of its checksum follow the
+//! raw stream; exactly these are accepted. The buffer is reused. Must not know framing or schemas.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
@@ -53,16 +54,36 @@ pub(crate) fn inflate(block: &[u8], at: usize, cap: usize, out: &mut Vec<u8>) ->
             format!("it inflates to more than {cap} bytes"),
         ));
     }
-    match (block.len() as u64).checked_sub(used) {
-        Some(0) => Ok(()),
-        left => Err(DecodeError::trailing(
-            place(used),
-            format!(
-                "{} bytes follow the end of the compressed bytes",
-                left.unwrap_or_default()
-            ),
-        )),
+    let rest = block
+        .get(usize::try_from(used).unwrap_or(usize::MAX)..)
+        .unwrap_or_default();
+    if rest.is_empty() || is_cut_checksum(rest, out) {
+        return Ok(());
     }
+    let cause = format!("{} bytes follow the end of the compressed bytes", rest.len());
+    Err(DecodeError::trailing(place(used), cause))
+}
+
+/// Whether these are the first three bytes of the zlib checksum of the datum: fastavro writes `zlib.compress(x)[2:-1]`.
+fn is_cut_checksum(rest: &[u8], datum: &[u8]) -> bool {
+    rest.len() == 3 && adler32(datum).to_be_bytes().starts_with(rest)
+}
+
+/// The checksum of zlib streams (RFC 1950).
+fn adler32(bytes: &[u8]) -> u32 {
+    const MODULUS: u32 = 65_521;
+    /// So many bytes may be summed before the sums overflow.
+    const RUN: usize = 5552;
+    let (mut a, mut b) = (1, 0);
+    for run in bytes.chunks(RUN) {
+        for byte in run {
+            a += u32::from(*byte);
+            b += a;
+        }
+        a %= MODULUS;
+        b %= MODULUS;
+    }
+    (b << 16) | a
 }
 
 /// Compresses one datum.
@@ -99,6 +120,20 @@ mod tests {
         let error = inflate(&bomb, 0, 1 << 20, &mut out).unwrap_err();
         assert_eq!(error.reason(), "too_large");
         assert!(out.capacity() <= (1 << 20) + STEP * 2);
+    }
+
+    #[test]
+    fn three_bytes_of_the_right_checksum_may_follow_and_nothing_else() {
+        assert_eq!(adler32(b"Wikipedia"), 0x11e6_0398);
+        assert_eq!(adler32(&[255; 1 << 20]), 0x8e88_ef11);
+        let datum = b"one datum, and some more of it".repeat(400);
+        let sum = adler32(&datum).to_be_bytes();
+        let mut out = Vec::new();
+        let mut with = |tail: &[u8]| inflate(&[deflate(&datum).as_slice(), tail].concat(), 0, 1 << 20, &mut out);
+        assert_eq!(with(&sum[..3]), Ok(()));
+        for tail in [&sum[..1], &sum[..2], &sum[..], &sum[1..], b"\0\0\0"] {
+            assert_eq!(with(tail).unwrap_err().reason(), "trailing_bytes", "{tail:?}");
+        }
     }
 
     #[test]

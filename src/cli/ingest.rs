@@ -134,11 +134,11 @@ pub(super) async fn run(call: &Call, args: &IngestArgs) -> CliResult {
 /// Gives what is read, and under which name.
 fn input(config: &Config, args: &IngestArgs) -> CliResult<(SourceId, From)> {
     let Some(name) = &args.source else {
-        return Ok((SourceId::new("ingest"), From::files(args.paths.clone())?));
+        return Ok((SourceId::new("ingest"), From::files("ingest", args.paths.clone())?));
     };
     let source = config.source.get(name).ok_or_else(|| no_source(name, &config.source))?;
     let from = match source.mode {
-        Mode::Files => From::files(source.files.paths.clone())?,
+        Mode::Files => From::files(name, source.files.paths.clone())?,
         Mode::Live => From::live(name, source, None, config.night.starts_at)?,
         Mode::Archive => {
             return Err(CliError::refused(

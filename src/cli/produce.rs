@@ -70,7 +70,7 @@ struct Sent {
 }
 
 pub(super) async fn run(call: &Call, args: ProduceArgs) -> CliResult {
-    let From::Files(paths) = From::files(args.paths)? else {
+    let From::Files(paths) = From::files("produce", args.paths)? else {
         return Err(CliError::refused("usage", "no path is given"));
     };
     let clients = args.brokers.clients(call)?;

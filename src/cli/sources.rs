@@ -46,8 +46,14 @@ pub(super) struct Opened {
 }
 
 impl From {
-    /// Takes the existing ones of these paths; a missing one is refused.
-    pub(super) fn files(paths: Vec<PathBuf>) -> CliResult<Self> {
+    /// Takes the paths of a source; none at all and one that does not exist are refused.
+    pub(super) fn files(name: &str, paths: Vec<PathBuf>) -> CliResult<Self> {
+        if paths.is_empty() {
+            return Err(
+                CliError::refused("config", format!("source `{name}` reads files, but has no `paths`"))
+                    .hint(format!("give `paths` in [source.{name}.files] of a `--config FILE`")),
+            );
+        }
         match paths.iter().find(|path| !path.exists()) {
             Some(missing) => Err(
                 CliError::refused("path", format!("`{}` does not exist", missing.display()))

@@ -105,6 +105,17 @@ fn paths_that_are_not_there_are_refused() {
 }
 
 #[test]
+fn a_run_over_files_without_paths_is_refused_naming_what_is_missing() {
+    let sink = ["--sink-path", "/dev/null"];
+    refused_naming(&[&["run", "--from", "files"], &sink[..]].concat(), "`paths`");
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    writeln!(file, "[source.ztf]\nmode = \"archive\"\ngroup = \"g\"").unwrap();
+    let config = file.path().to_str().unwrap();
+    let args = [&["run", "--from", "files", "--config", config], &sink[..]].concat();
+    refused_naming(&args, "`ztf`");
+}
+
+#[test]
 fn an_unknown_flag_is_a_json_error_under_json() {
     let error = refused(&["migrate", "--bogus"]).error();
     assert_eq!(error["class"], "usage");

@@ -65,7 +65,7 @@ pub(super) fn plan(call: &Call, args: &RunArgs) -> CliResult<Plan> {
         .map(|(name, source)| {
             let from = match source.mode {
                 Mode::Archive => flags.archive(&name, source, night)?,
-                Mode::Files => From::files(source.files.paths)?,
+                Mode::Files => From::files(&name, source.files.paths)?,
                 Mode::Live => flags.live(&name, &source, night)?,
             };
             Ok(Input {

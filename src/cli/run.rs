@@ -27,7 +27,7 @@ mod plan;
 mod summary;
 
 use plan::Plan;
-use summary::Summary;
+use summary::{Summary, SummaryFile};
 
 /// Runs the configured processor: takes alerts from its sources, filters them, writes the selected ones.
 ///
@@ -66,7 +66,7 @@ pub(super) struct RunArgs {
     /// Ends when nothing was delivered for so long.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     until_idle: Option<Duration>,
-    /// Writes the summary to a file, as JSON.
+    /// Writes the summary to a file, as JSON; the file is made before the run begins.
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
     #[command(flatten)]
@@ -115,6 +115,7 @@ pub(super) async fn run(call: &Call, args: &RunArgs) -> CliResult {
         database_url,
     } = plan::plan(call, args)?;
     let stop = Signals::watch()?;
+    let to = args.summary.as_deref().map(SummaryFile::create).transpose()?;
     let sink = Sink::open(&sink).map_err(|error| CliError::failed("sink", error))?;
     let archive = match &database_url {
         Some(url) => Some(open_archive(url).await?),
@@ -140,8 +141,11 @@ pub(super) async fn run(call: &Call, args: &RunArgs) -> CliResult {
     let ended = Pipeline::start(processor, &queue, decoder)
         .run(inputs, &limits, stop.first())
         .await;
-    summary::tell(call.format, args.summary.as_deref(), &Summary::of(&ended, &selector))?;
-    ended.failure.map_or(Ok(Exit::Finished), |failure| Err(failure.into()))
+    let told = summary::tell(call.format, to, &Summary::of(&ended, &selector));
+    match ended.failure {
+        Some(failure) => Err(failure.into()),
+        None => told.map(|()| Exit::Finished),
+    }
 }
 
 /// Opens the sources. Each has its part of the byte budget, so that a full one stands still alone.

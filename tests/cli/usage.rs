@@ -116,6 +116,42 @@ fn a_run_over_files_without_paths_is_refused_naming_what_is_missing() {
 }
 
 #[test]
+fn a_summary_that_cannot_be_written_fails_before_any_service_is_touched() {
+    let args = [
+        "run",
+        "--group",
+        "g",
+        "--sink-path",
+        "/dev/null",
+        "--database-url",
+        NOBODY,
+    ];
+    let said = run(args.iter().chain(&["--json", "--summary", "/no/such/folder/s.json"])).exits(1);
+    let message = said.error()["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("/no/such/folder/s.json"), "{message}");
+}
+
+#[test]
+fn the_runs_own_failure_wins_over_the_summarys() {
+    let args = ["run", "--from", "files", "--config"];
+    let folder = tempfile::tempdir().unwrap();
+    crate::support::write_packets(folder.path(), 0..3);
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let paths = folder.path().display();
+    writeln!(
+        file,
+        "[source.f]\nmode = \"files\"\n[source.f.files]\npaths = [\"{paths}\"]"
+    )
+    .unwrap();
+    let config = file.path().to_str().unwrap();
+    // Nothing can be written to either: the disk of both is full.
+    let full = ["--sink-path", "/dev/full", "--summary", "/dev/full"];
+    let said = run(args.iter().chain(&[config]).chain(&full)).exits(1);
+    let error = said.stderr.lines().find(|line| line.starts_with("error: ")).unwrap();
+    assert!(error.contains("sink `/dev/full`"), "{error}");
+}
+
+#[test]
 fn an_unknown_flag_is_a_json_error_under_json() {
     let error = refused(&["migrate", "--bogus"]).error();
     assert_eq!(error["class"], "usage");

@@ -1,7 +1,10 @@
 //! What a run did: its counts, in all and of each source.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fmt::Display;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -113,27 +116,43 @@ impl Counts {
     }
 }
 
-/// Tells the summary: to the file, and on stdout as JSON or on stderr as text.
-pub(super) fn tell(format: Format, file: Option<&Path>, summary: &Summary) -> CliResult<()> {
-    if let Some(path) = file {
-        write(path, summary)?;
+/// The file that a summary goes to, open since before the run.
+pub(super) struct SummaryFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl SummaryFile {
+    /// Makes the file, or empties it.
+    pub(super) fn create(path: &Path) -> CliResult<Self> {
+        let file = File::create(path).map_err(|error| unwritable(path, &error))?;
+        let path = path.to_owned();
+        Ok(Self { path, file })
     }
-    match format {
+
+    fn write(mut self, summary: &Summary) -> CliResult<()> {
+        let text = serde_json::to_string(summary).map_err(|error| unwritable(&self.path, &error))? + "\n";
+        let written = self.file.write_all(text.as_bytes());
+        written.map_err(|error| unwritable(&self.path, &error))
+    }
+}
+
+fn unwritable(path: &Path, why: &dyn Display) -> CliError {
+    CliError::failed(
+        "output",
+        format!("summary `{}` cannot be written: {why}", path.display()),
+    )
+    .hint("give `--summary` a file that can be made, in a folder that exists")
+}
+
+/// Tells the summary: on stdout as JSON or on stderr as text, and to the file.
+pub(super) fn tell(format: Format, file: Option<SummaryFile>, summary: &Summary) -> CliResult<()> {
+    let told = match format {
         Format::Json => output::result(format, summary, Summary::text),
         Format::Text => {
             output::complain(&summary.text());
             Ok(())
         }
-    }
-}
-
-fn write(path: &Path, summary: &Summary) -> CliResult<()> {
-    let fail = |why: String| {
-        CliError::failed(
-            "output",
-            format!("summary `{}` cannot be written: {why}", path.display()),
-        )
     };
-    let text = serde_json::to_string(summary).map_err(|e| fail(e.to_string()))? + "\n";
-    std::fs::write(path, text).map_err(|e| fail(e.to_string()))
+    file.map_or(Ok(()), |file| file.write(summary)).and(told)
 }

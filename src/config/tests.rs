@@ -102,6 +102,14 @@ fn nothing_of_the_queue_and_the_processor_can_be_zero_or_of_nobody() {
 }
 
 #[test]
+fn the_file_takes_as_many_workers_as_the_flag() {
+    let with = |workers: u32| Config::parse(&format!("[processor]\nworkers = {workers}\n"));
+    assert!(with(4096).is_ok());
+    let said = with(4097).unwrap_err()[0].to_string();
+    assert_eq!(said, "line 2: `workers = 4097`: give at most 4096");
+}
+
+#[test]
 fn a_password_is_never_shown() {
     let text = "[database]\nurl = \"mysql://user:hunter2@host/db\"\n";
     let problems = Config::parse(text).unwrap_err();

@@ -128,11 +128,14 @@ impl QueueConfig {
     }
 }
 
+/// Most workers of a processor.
+const WORKERS_MAX: u32 = 4096;
+
 /// `[processor]`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProcessorConfig {
-    /// Alerts worked on at the same time.
+    /// Alerts worked on at the same time; 1 to 4096.
     pub workers: usize,
     /// Which alerts are selected, in CEL; all without it.
     pub filter: Option<String>,
@@ -165,6 +168,12 @@ impl ProcessorConfig {
             problems.push((
                 "workers",
                 "`workers = 0`: nothing would be worked on; give at least 1".into(),
+            ));
+        }
+        if self.workers > WORKERS_MAX as usize {
+            problems.push((
+                "workers",
+                format!("`workers = {}`: give at most {WORKERS_MAX}", self.workers),
             ));
         }
         if self.batch_max == 0 {

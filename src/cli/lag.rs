@@ -45,7 +45,8 @@ struct Line {
     committed: Option<i64>,
     low: Option<i64>,
     high: Option<i64>,
-    lag: u64,
+    /// Nothing while a group of the archive is still built: nobody knows yet.
+    lag: Option<u64>,
     rate_per_second: Option<f64>,
     eta_seconds: Option<f64>,
     next_at: Option<DateTime<Utc>>,
@@ -127,7 +128,7 @@ fn line(now: PartitionLag, first: &[PartitionLag], over: Duration) -> Line {
         committed: now.committed,
         low: Some(now.low),
         high: Some(now.high),
-        lag: now.lag,
+        lag: Some(now.lag),
         rate_per_second: rate,
         eta_seconds: eta,
         next_at: now.next_at,
@@ -140,12 +141,13 @@ async fn archive(call: &Call, group: Option<String>) -> CliResult<Vec<Line>> {
     })?;
     let archive = call.archive().await?;
     let status = Groups::new(&archive).show(&group).await?;
+    let left = u64::try_from(status.alerts.remaining + status.alerts.in_progress).ok();
     Ok(vec![Line {
         lane: format!("archive:{group}"),
         committed: None,
         low: None,
         high: None,
-        lag: u64::try_from(status.alerts.remaining).unwrap_or(0),
+        lag: left.filter(|_| status.total_final),
         rate_per_second: status.rate_per_second,
         eta_seconds: status.eta_seconds,
         next_at: None,
@@ -161,7 +163,8 @@ fn text(lines: &[Line]) -> String {
                 line.lane.clone(),
                 shown(line.committed),
                 shown(line.high),
-                line.lag.to_string(),
+                line.lag
+                    .map_or_else(|| "still building".to_owned(), |lag| lag.to_string()),
                 line.rate_per_second
                     .map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}/s")),
                 line.eta_seconds
@@ -171,7 +174,8 @@ fn text(lines: &[Line]) -> String {
             ]
         })
         .collect();
-    let total: u64 = lines.iter().map(|line| line.lag).sum();
+    let total: Option<u64> = lines.iter().map(|line| line.lag).sum();
+    let total = total.map_or_else(|| "is not known: still building".to_owned(), |total| total.to_string());
     let head = ["lane", "committed", "end", "lag", "rate", "to go", "next is of"];
     output::table(&head, &rows) + &format!("total lag {total}\n")
 }

@@ -14,26 +14,35 @@ use crate::source::kafka::place::{Mark, Start};
 
 /// Moves a group that nobody is in to a position.
 ///
-/// Positions on Kafka: earliest, latest, a UTC time, night:YYYY-MM-DD, or kafka:TOPIC/PARTITION/OFFSET,... A group of
-/// the archive goes back to `earliest` (as `group rewind`).
+/// Positions on Kafka: earliest, latest, a UTC time, night:YYYY-MM-DD, or kafka:TOPIC/PARTITION/OFFSET,... With offsets, only the
+/// partitions that are named move. A group of the archive goes back to `earliest` (as `group rewind`), or to a block:
+/// archive:GROUP/BLOCK.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   alertstream seek tde-search --to night:2026-03-14 --brokers localhost:9092 --topics ztf_20260314_programid1
   alertstream seek tde-search --to 2026-03-14T04:30:00Z --config alertstream.toml --source ztf
-  alertstream seek tde --to earliest                       a group of the archive, read again")]
+  alertstream seek tde --to earliest                       a group of the archive, read again
+  alertstream seek tde --to archive:tde/12                 the same, from a block on")]
 pub(super) struct SeekArgs {
     /// The group.
     #[arg(value_name = "GROUP")]
     group: String,
     /// Where to.
     #[arg(long, value_name = "POSITION", value_parser = position)]
-    to: Start,
+    to: To,
     #[command(flatten)]
     brokers: BrokerArgs,
     /// The topics of Kafka; the source's unless given.
     #[arg(long, value_name = "TOPIC,...", value_delimiter = ',')]
     topics: Vec<String>,
+}
+
+/// A position of either backend.
+#[derive(Clone, Debug)]
+enum To {
+    Start(Start),
+    Block { group: String, block: i64 },
 }
 
 /// Where a lane is now.
@@ -79,7 +88,11 @@ async fn kafka(call: &Call, args: SeekArgs) -> CliResult<Vec<Moved>> {
         topics = window.topics(&live.patterns(), chrono::Utc::now());
         topics.retain(|name| !matches!(TopicPattern::parse(name), TopicPattern::Regex(_)));
     }
-    if let (true, Start::Offsets(marks)) = (topics.is_empty(), &args.to) {
+    let To::Start(to) = args.to else {
+        return Err(CliError::refused("usage", "`--to archive:...` is no position on Kafka")
+            .hint("leave the cluster out, or give `kafka:TOPIC/PARTITION/OFFSET`"));
+    };
+    if let (true, Start::Offsets(marks)) = (topics.is_empty(), &to) {
         topics = marks.iter().map(|Mark { topic, .. }| topic.clone()).collect();
         topics.sort();
         topics.dedup();
@@ -87,7 +100,7 @@ async fn kafka(call: &Call, args: SeekArgs) -> CliResult<Vec<Moved>> {
     if topics.is_empty() {
         return Err(CliError::refused("usage", "no topic is named").hint("give `--topics TOPIC,...`"));
     }
-    let (group, to) = (args.group, args.to);
+    let group = args.group;
     let moved =
         off(move || GroupView::connect(&clients, &group, CONNECT_WITHIN)?.seek(&topics, &to, starts_at)).await?;
     Ok(moved
@@ -100,25 +113,64 @@ async fn kafka(call: &Call, args: SeekArgs) -> CliResult<Vec<Moved>> {
 }
 
 async fn archive(call: &Call, args: SeekArgs) -> CliResult<Vec<Moved>> {
-    if args.to != Start::Earliest {
-        return Err(CliError::refused(
-            "usage",
-            format!("`--to {}`: a group of the archive goes to `earliest` only", args.to),
-        )
-        .hint("make another group with a narrower query, or name a cluster with `--brokers`"));
-    }
+    let block = match args.to {
+        To::Start(Start::Earliest) => None,
+        To::Block { group, block } if group == args.group => Some(block),
+        To::Block { group, block } => {
+            return Err(CliError::refused(
+                "usage",
+                format!(
+                    "`--to archive:{group}/{block}` is of another group than `{}`",
+                    args.group
+                ),
+            )
+            .hint(format!("give `archive:{}/{block}`", args.group)));
+        }
+        To::Start(to) => {
+            return Err(CliError::refused(
+                "usage",
+                format!("`--to {to}`: a group of the archive goes to `earliest` or to a block"),
+            )
+            .hint(format!(
+                "give `archive:{}/BLOCK`, make another group with a narrower query, or name a cluster with `--brokers`",
+                args.group
+            )));
+        }
+    };
     let archive = call.archive().await?;
-    Groups::new(&archive).rewind(&args.group).await?;
+    let groups = Groups::new(&archive);
+    if let Some(block) = block {
+        let status = groups.show(&args.group).await?;
+        if status.total_final && block > status.blocks.total {
+            return Err(CliError::failed(
+                "group",
+                format!("the group `{}` has no block `{block}`; nothing was changed", args.group),
+            )
+            .hint(format!("it has {} blocks, from 0", status.blocks.total)));
+        }
+    }
+    groups.seek(&args.group, block.unwrap_or(0)).await?;
     Ok(vec![Moved {
         lane: format!("archive:{}", args.group),
-        offset: None,
+        offset: block,
     }])
 }
 
-fn position(text: &str) -> Result<Start, String> {
+fn position(text: &str) -> Result<To, String> {
+    if let Some(place) = text.strip_prefix("archive:") {
+        return block(place).ok_or_else(|| format!("`{text}` is no block; give archive:GROUP/BLOCK"));
+    }
     match Start::parse(text) {
         Ok(Start::Committed) => Err("a group is at `committed` already; give another position".into()),
-        Ok(start) => Ok(start),
+        Ok(start) => Ok(To::Start(start)),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// Reads GROUP/BLOCK, or the position of a block's first alert, GROUP/BLOCK/0.
+fn block(place: &str) -> Option<To> {
+    let mut parts = place.split('/');
+    let (group, block) = (parts.next()?.to_owned(), parts.next()?.parse().ok()?);
+    let is_first = matches!((parts.next(), parts.next()), (None | Some("0"), None));
+    (is_first && !group.is_empty() && block >= 0).then_some(To::Block { group, block })
 }

@@ -1,7 +1,7 @@
 //! `group`: its keys, its states, its exit codes.
 
 use crate::common::TestDb;
-use crate::support::{json_on, keys, on};
+use crate::support::{json_on, keys, on, write_packets};
 
 const SHOW: [&str; 14] = [
     "alerts",
@@ -113,4 +113,36 @@ async fn a_database_without_tables_is_a_failure_that_says_migrate() {
     let again = json_on(&db, ["migrate"]).exits(0).json();
     assert_eq!(again["from"], again["to"]);
     json_on(&db, ["group", "list"]).exits(0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lag_of_a_group_is_unknown_until_it_is_built() {
+    let (db, folder) = (TestDb::new().await, tempfile::tempdir().unwrap());
+    write_packets(folder.path(), 0..9);
+    on(&db, ["ingest", folder.path().to_str().unwrap()]).exits(0);
+    on(&db, ["group", "create", "g", "--all", "--block-size", "3"]).exits(0);
+    assert!(json_on(&db, ["lag", "g"]).exits(0).json()["lag"].is_null());
+    assert!(on(&db, ["lag", "g"]).exits(0).stdout.contains("still building"));
+    on(&db, ["group", "create", "g", "--all", "--block-size", "3", "--wait"]).exits(0);
+    assert_eq!(json_on(&db, ["lag", "g"]).exits(0).json()["lag"], 9);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_is_moved_to_a_block_that_it_has() {
+    let (db, folder) = (TestDb::new().await, tempfile::tempdir().unwrap());
+    write_packets(folder.path(), 0..9);
+    on(&db, ["ingest", folder.path().to_str().unwrap()]).exits(0);
+    on(&db, ["group", "create", "g", "--all", "--block-size", "3", "--wait"]).exits(0);
+    json_on(&db, ["seek", "g", "--to", "archive:g/4"]).exits(1);
+    for refused in ["archive:h/1", "archive:g", "archive:g/1/2", "archive:g/-1", "latest"] {
+        json_on(&db, ["seek", "g", "--to", refused]).exits(2);
+    }
+    let moved = json_on(&db, ["seek", "g", "--to", "archive:g/2/0"]).exits(0).json();
+    assert_eq!((&moved["lane"], &moved["offset"]), (&"archive:g".into(), &2.into()));
+    on(&db, ["group", "create", "g", "--all", "--block-size", "3", "--wait"]).exits(0);
+    let shown = json_on(&db, ["group", "show", "g"]).exits(0).json();
+    assert_eq!(
+        (&shown["alerts"]["remaining"], &shown["blocks"]["done"]),
+        (&3.into(), &2.into())
+    );
 }

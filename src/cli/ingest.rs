@@ -140,12 +140,17 @@ fn input(config: &Config, args: &IngestArgs) -> CliResult<(SourceId, From)> {
     let from = match source.mode {
         Mode::Files => From::files(name, source.files.paths.clone())?,
         Mode::Live => From::live(name, source, None, config.night.starts_at)?,
+        // Where the archive gets its alerts from; reading them back is what the mode is for.
+        Mode::Archive if source.live.is_some() => From::live(name, source, None, config.night.starts_at)?,
+        Mode::Archive if !source.files.paths.is_empty() => From::files(name, source.files.paths.clone())?,
         Mode::Archive => {
             return Err(CliError::refused(
                 "usage",
                 format!("source `{name}` reads the archive, which has its alerts"),
             )
-            .hint("name a live source or one of files, or give paths"));
+            .hint(format!(
+                "give it a [source.{name}.live] or [source.{name}.files], or give paths"
+            )));
         }
     };
     Ok((SourceId::new(name.as_str()), from))

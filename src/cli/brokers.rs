@@ -12,6 +12,7 @@ use super::sources::no_source;
 use crate::source::kafka::client::{Clients, PassThrough};
 use crate::source::kafka::config::LiveConfig;
 use crate::source::kafka::error::LiveError;
+use crate::source::kafka::writer::TopicWriter;
 
 /// How long the first answer of a broker may take.
 pub(super) const CONNECT_WITHIN: Duration = Duration::from_secs(20);
@@ -92,6 +93,15 @@ impl From<LiveError> for CliError {
             _ => Self::failed("kafka", error),
         }
     }
+}
+
+/// Connects to a topic that a command sends to.
+pub(super) async fn writer(clients: Clients, topic: String) -> CliResult<TopicWriter> {
+    let connected = off(move || TopicWriter::connect(&clients, &topic, CONNECT_WITHIN)).await;
+    connected.map_err(|error| match error {
+        LiveError::NoSuchTopic { .. } => CliError::from(error).hint("`--partitions N` creates it"),
+        other => other.into(),
+    })
 }
 
 /// Runs calls that block off the async threads.

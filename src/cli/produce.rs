@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Call;
-use super::brokers::{BrokerArgs, CONNECT_WITHIN, off};
+use super::brokers::{BrokerArgs, off, writer};
 use super::error::{CliError, CliResult, Exit};
 use super::output;
 use super::progress::Progress;
@@ -21,7 +21,6 @@ use crate::decode::Decoder;
 use crate::delivery::Delivery;
 use crate::record::{RawAlert, SourceId};
 use crate::source::files::FilesSource;
-use crate::source::kafka::error::LiveError;
 use crate::source::kafka::writer::{TopicWriter, create_topic};
 use crate::stream::{StreamConfig, open};
 
@@ -83,15 +82,18 @@ pub(super) async fn run(call: &Call, args: ProduceArgs) -> CliResult {
         create_topic(&clients, &args.topic, partitions).await?;
     }
     let topic = args.topic.clone();
-    let writer = Arc::new(off(move || TopicWriter::connect(&clients, &topic, CONNECT_WITHIN)).await?);
+    let writer = Arc::new(writer(clients, topic).await?);
     let began = Instant::now();
     let sender = Arc::new(Sender {
         writer: writer.clone(),
         decoder,
         key: args.key,
     });
-    let (sent, bytes) = send_files(sender, paths, args.rate, &signals.first()).await?;
-    off(move || writer.finish(FINISH_WITHIN)).await?;
+    let sending = send_files(sender, paths, args.rate, &signals.first()).await;
+    // Also what was sent before a failure arrives.
+    let finished = off(move || writer.finish(FINISH_WITHIN)).await;
+    let (sent, bytes) = sending?;
+    finished?;
     let done = Sent {
         sent,
         bytes,
@@ -156,11 +158,19 @@ struct Sender {
 }
 
 impl Sender {
-    fn send(&self, turn: Vec<Delivery<RawAlert>>) -> Result<u64, LiveError> {
+    fn send(&self, turn: Vec<Delivery<RawAlert>>) -> CliResult<u64> {
         let mut bytes = 0;
         for delivery in turn {
             let payload = delivery.raw().payload.clone();
-            let key = self.key.as_ref().and_then(|field| self.key_of(&payload, field));
+            let key = match &self.key {
+                Some(field) => self.key_of(&payload, field).map_err(|error| {
+                    error.hint(format!(
+                        "{} was not sent; name a field of its schema",
+                        delivery.position()
+                    ))
+                })?,
+                None => None,
+            };
             self.writer.send(key.as_deref().map(str::as_bytes), &payload)?;
             bytes += payload.len() as u64;
             delivery.ack();
@@ -168,12 +178,19 @@ impl Sender {
         Ok(bytes)
     }
 
-    /// Gives the key; what is no packet, or does not have the field, is sent without one.
-    fn key_of(&self, payload: &bytes::Bytes, field: &str) -> Option<String> {
-        match self.decoder.decode(payload).ok()?.json(field)? {
-            serde_json::Value::String(text) => Some(text),
-            serde_json::Value::Null => None,
-            other => Some(other.to_string()),
+    /// Gives the key; what is no packet, or has null there, is sent without one.
+    fn key_of(&self, payload: &bytes::Bytes, field: &str) -> CliResult<Option<String>> {
+        let Ok(packet) = self.decoder.decode(payload) else {
+            return Ok(None);
+        };
+        match packet.json(field) {
+            None => Err(CliError::failed(
+                "key",
+                format!("`--key {field}`: `{}` has no such field", packet.schema_name()),
+            )),
+            Some(serde_json::Value::String(text)) => Ok(Some(text)),
+            Some(serde_json::Value::Null) => Ok(None),
+            Some(other) => Ok(Some(other.to_string())),
         }
     }
 }

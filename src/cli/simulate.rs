@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Call;
-use super::brokers::{BrokerArgs, CONNECT_WITHIN, off};
+use super::brokers::{BrokerArgs, off, writer};
 use super::error::{CliError, CliResult, Exit};
 use super::output;
 use super::progress::Progress;
@@ -155,8 +155,7 @@ impl Target {
                 if let Some(partitions) = partitions {
                     create_topic(&clients, &topic, partitions).await?;
                 }
-                let writer = off(move || TopicWriter::connect(&clients, &topic, CONNECT_WITHIN)).await?;
-                Ok(Sink::Topic(writer))
+                Ok(Sink::Topic(writer(clients, topic).await?))
             }
         }
     }

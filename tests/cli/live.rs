@@ -11,7 +11,7 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use serde_json::Value;
 
 use crate::common::{TestDb, fixtures};
-use crate::support::{command, finish, json_on, run, signal};
+use crate::support::{command, finish, json_on, on, run, signal, write_packets};
 
 const TOPIC: &str = "alerts";
 
@@ -153,4 +153,125 @@ async fn what_was_ingested_live_keeps_its_origin() {
         .await
         .unwrap();
     assert_eq!(topics, [(TOPIC.to_owned(), 12)]);
+}
+
+/// Where a group is in each partition of the topic.
+fn committed(config: &str) -> Vec<Value> {
+    let lines = run([
+        "lag", "g", "--config", config, "--source", "ztf", "--over", "0", "--json",
+    ]);
+    let lines = lines.exits(0).lines();
+    lines.iter().map(|line| line["committed"].clone()).collect()
+}
+
+#[test]
+fn a_seek_to_offsets_moves_only_the_partitions_it_names() {
+    let scene = Scene::with(0..30, "now");
+    let config = scene.config();
+    let seek = |to: &str| {
+        run([
+            "seek", "g", "--to", to, "--config", &config, "--source", "ztf", "--json",
+        ])
+    };
+    assert_eq!(seek("latest").exits(0).lines().len(), 3);
+    let before = committed(&config);
+    for (to, named) in [
+        ("kafka:alerts/0/0,kafka:alerts/9/0", "`kafka:alerts/9`"),
+        ("kafka:alerts/0/0,kafka:nowhere/0/0", "`nowhere`"),
+    ] {
+        let said = seek(to).exits(1).error();
+        assert!(said["message"].as_str().unwrap().contains(named), "{said}");
+        assert_eq!(committed(&config), before, "nothing moved");
+    }
+    assert_eq!(seek("kafka:alerts/1/0").exits(0).lines().len(), 1);
+    assert_eq!(
+        committed(&config),
+        [before[0].clone(), 0.into(), before[2].clone()],
+        "the others stayed"
+    );
+}
+
+#[test]
+fn the_lag_of_nothing_is_an_error_that_names_it() {
+    let scene = Scene::with(0..1, "now");
+    let lag = |args: &[&str]| {
+        let base = [
+            "lag",
+            "nobody",
+            "--brokers",
+            scene.broker.bootstrap(),
+            "--over",
+            "0",
+            "--json",
+        ];
+        let said = run(base.iter().chain(args)).exits(1).error();
+        said["message"].as_str().unwrap().to_owned()
+    };
+    assert!(lag(&["--topics", "nowhere"]).contains("`nowhere`"));
+    assert!(lag(&[]).contains("`nobody`"));
+}
+
+#[test]
+fn a_missing_topic_is_named_with_what_creates_it() {
+    let (scene, folder) = (Scene::with(0..0, "now"), tempfile::tempdir().unwrap());
+    write_packets(folder.path(), 0..1);
+    let unknown = rdkafka::types::RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+    scene.broker.topic_error("nowhere", unknown).unwrap();
+    let (path, brokers) = (folder.path().to_str().unwrap(), scene.broker.bootstrap());
+    for args in [
+        vec!["produce", path, "--topic", "nowhere"],
+        vec![
+            "simulate",
+            "--night",
+            "2026-03-14",
+            "--alerts",
+            "1",
+            "--to",
+            "kafka:nowhere",
+        ],
+    ] {
+        let said = run(args.iter().chain(&["--brokers", brokers, "--json"]))
+            .exits(1)
+            .error();
+        assert_eq!(said["message"], "the topic `nowhere` does not exist");
+        assert!(said["hint"].as_str().unwrap().contains("--partitions"), "{said}");
+    }
+}
+
+#[test]
+fn a_key_that_the_schema_does_not_have_is_named_and_nothing_is_sent() {
+    let (scene, folder) = (Scene::with(0..0, "now"), tempfile::tempdir().unwrap());
+    write_packets(folder.path(), 0..1);
+    let (path, brokers) = (folder.path().to_str().unwrap(), scene.broker.bootstrap());
+    let produce = |key: &str| {
+        let args = [
+            "produce",
+            path,
+            "--topic",
+            TOPIC,
+            "--brokers",
+            brokers,
+            "--key",
+            key,
+            "--json",
+        ];
+        run(args)
+    };
+    let said = produce("candidate.nope").exits(1).error();
+    assert!(said["message"].as_str().unwrap().contains("candidate.nope"), "{said}");
+    let config = scene.config();
+    assert!(run(["run", "--config", &config]).exits(0).stdout.is_empty());
+    assert_eq!(produce("objectId").exits(0).json()["sent"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_source_with_a_live_table_is_ingested_from_it() {
+    let scene = Scene::with(0..4, "now");
+    let text = fs::read_to_string(scene.config()).unwrap();
+    fs::write(scene.config(), text.replace("mode = \"live\"", "mode = \"archive\"")).unwrap();
+    let db = TestDb::new().await;
+    let said = json_on(&db, ["ingest", "--config", &scene.config(), "--source", "ztf"]);
+    assert_eq!(said.exits(0).json()["archived"], 4);
+    fs::write(scene.config(), "[source.ztf]\nmode = \"archive\"\n").unwrap();
+    on(&db, ["ingest", "--config", &scene.config(), "--source", "ztf"]).exits(2);
 }

@@ -105,6 +105,26 @@ pub enum LiveError {
         /// What the broker said, with the topic.
         cause: String,
     },
+    /// A topic that is named does not exist.
+    #[error("the topic `{topic}` does not exist")]
+    NoSuchTopic {
+        /// The topic.
+        topic: String,
+    },
+    /// A partition that is named does not exist.
+    #[error("the partition `kafka:{topic}/{partition}` does not exist; nothing was changed")]
+    NoSuchPartition {
+        /// The topic, which exists.
+        topic: String,
+        /// The partition.
+        partition: i32,
+    },
+    /// A group is asked for that committed nothing.
+    #[error("the group `{group}` has no commit in any topic; check its name, or name the topics")]
+    NoCommits {
+        /// The group.
+        group: String,
+    },
     /// A position does not exist any more and the setting is to stop.
     #[error("`kafka:{}/{}/{}` does not exist any more ({}); set `on_reset` to go on, or seek", .0.topic, .0.partition, .0.from, why(.0))]
     Reset(Gap),

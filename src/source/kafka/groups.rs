@@ -3,7 +3,7 @@
 //! Invariant: a group with members is never moved. The calls block, each question bounded in time; run them off the
 //! async threads. Must not know of sources.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -18,7 +18,7 @@ use super::error::LiveError;
 use super::gaps::ResetPolicy;
 use super::lanes::lane_of;
 use super::nights::{NightStart, TopicPattern};
-use super::place::Start;
+use super::place::{Mark, Start};
 use super::starts::{self, Commits, StartPlan};
 
 /// How far a group is in one partition.
@@ -69,13 +69,22 @@ impl GroupView {
     /// Gives how far the group is in each partition of the topics; with no topic named, in all that it has a commit for.
     ///
     /// # Errors
-    /// A question was not answered.
+    /// None of the topics exists; no topic is named and the group has no commit; a question was not answered.
     pub fn lag(&self, topics: &[String]) -> Result<Vec<PartitionLag>, LiveError> {
         let named = !topics.is_empty();
         let topics = if named { topics.to_vec() } else { self.all_topics()? };
         let mut parts = ask::partitions(&self.consumer, &topics)?;
         let committed = ask::committed(&self.consumer, &parts)?;
         parts.retain(|part| named || committed.contains_key(part));
+        match (parts.is_empty(), topics.first().filter(|_| named)) {
+            (false, _) => {}
+            (true, Some(topic)) => return Err(LiveError::NoSuchTopic { topic: topic.clone() }),
+            (true, None) => {
+                return Err(LiveError::NoCommits {
+                    group: self.group.clone(),
+                });
+            }
+        }
         parts.sort();
         let marks = ask::watermarks(&self.consumer, &parts)?;
         let behind = parts.iter().filter_map(|part| {
@@ -140,10 +149,11 @@ impl GroupView {
         Ok(names.filter(|name| !name.starts_with("__")).collect())
     }
 
-    /// Moves the group to a position in every partition of the topics; gives the new offsets.
+    /// Moves the group to a position in every partition of the topics; gives the new offsets. With [`Start::Offsets`] only
+    /// the partitions that it names move, and the topics do not count.
     ///
     /// # Errors
-    /// The group has members; a topic does not exist; a question was not answered.
+    /// The group has members; a topic or partition does not exist; a question was not answered.
     pub fn seek(&self, topics: &[String], to: &Start, nights: NightStart) -> Result<Vec<(String, i64)>, LiveError> {
         let members = ask::members(&self.consumer, &self.group)?;
         if members > 0 {
@@ -152,16 +162,7 @@ impl GroupView {
                 members,
             });
         }
-        let parts = ask::partitions(&self.consumer, topics)?;
-        if let Some(topic) = topics
-            .iter()
-            .find(|topic| !parts.iter().any(|part| *part.topic == ***topic))
-        {
-            return Err(LiveError::Call {
-                doing: "seek",
-                cause: format!("the topic `{topic}` does not exist"),
-            });
-        }
+        let parts = self.moved(topics, to)?;
         let plan = StartPlan {
             start: to.clone(),
             on_reset: ResetPolicy::Stop,
@@ -178,5 +179,35 @@ impl GroupView {
             .into_iter()
             .map(|(part, offset)| (lane_of(&part).to_string(), offset))
             .collect())
+    }
+
+    /// Gives the partitions that a seek moves; all that is named exists.
+    fn moved(&self, topics: &[String], to: &Start) -> Result<Vec<Part>, LiveError> {
+        let marks: &[Mark] = match to {
+            Start::Offsets(marks) => marks,
+            _ => &[],
+        };
+        let of_marks: BTreeSet<String> = marks.iter().map(|mark| mark.topic.clone()).collect();
+        let topics = if marks.is_empty() {
+            topics.to_vec()
+        } else {
+            of_marks.into_iter().collect()
+        };
+        let mut parts = ask::partitions(&self.consumer, &topics)?;
+        if let Some(topic) = topics
+            .iter()
+            .find(|topic| !parts.iter().any(|part| *part.topic == ***topic))
+        {
+            return Err(LiveError::NoSuchTopic { topic: topic.clone() });
+        }
+        let is_of = |part: &Part, mark: &Mark| *part.topic == *mark.topic && part.partition == mark.partition;
+        if let Some(mark) = marks.iter().find(|mark| !parts.iter().any(|part| is_of(part, mark))) {
+            return Err(LiveError::NoSuchPartition {
+                topic: mark.topic.clone(),
+                partition: mark.partition,
+            });
+        }
+        parts.retain(|part| marks.is_empty() || marks.iter().any(|mark| is_of(part, mark)));
+        Ok(parts)
     }
 }

@@ -16,10 +16,13 @@ use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer};
 
 use super::client::Clients;
-use super::error::LiveError;
+use super::error::{LiveError, Trouble, trouble};
 
 /// How long a send waits for room before it fails: nothing arrives any more.
 const ROOM_WITHIN: Duration = Duration::from_secs(60);
+
+/// How long a topic may take to appear.
+const APPEARS_WITHIN: Duration = Duration::from_secs(3);
 
 /// Sends to one topic. Its calls block; run them off the async threads.
 pub struct TopicWriter {
@@ -64,20 +67,30 @@ impl TopicWriter {
     /// Makes a writer, and waits for a broker's first answer so that a wrong address is an error at once.
     ///
     /// # Errors
-    /// No broker answers within `within`; a setting is not valid.
+    /// No broker answers within `within`; the topic does not exist; a setting is not valid.
     pub fn connect(clients: &Clients, topic: &str, within: Duration) -> Result<Self, LiveError> {
         let confirmed = Confirmations::default();
         let made = clients.producer().create_with_context(confirmed.clone());
         let producer: ThreadedProducer<Confirmations> =
             made.map_err(|error| LiveError::call("make the producer", &error))?;
-        if let Err(error) = producer.client().fetch_metadata(Some(topic), within) {
-            let cause = confirmed.last.lock().take().unwrap_or_else(|| error.to_string());
-            let brokers = clients.brokers().to_owned();
-            return Err(LiveError::Unreachable {
-                brokers,
+        let until = std::time::Instant::now() + APPEARS_WITHIN;
+        loop {
+            let found = producer.client().fetch_metadata(Some(topic), within);
+            let found = found.map_err(|error| LiveError::Unreachable {
+                brokers: clients.brokers().to_owned(),
                 waited: within,
-                cause,
-            });
+                cause: confirmed.last.lock().take().unwrap_or_else(|| error.to_string()),
+            })?;
+            let mut missing = found.topics().iter().filter_map(|known| known.error());
+            if !missing.any(|error| trouble(error.into()) == Trouble::Absent) {
+                break;
+            }
+            // A broker that makes topics by itself, or was asked to just now, says so for a moment too.
+            if std::time::Instant::now() >= until {
+                let topic = topic.to_owned();
+                return Err(LiveError::NoSuchTopic { topic });
+            }
+            std::thread::sleep(Duration::from_millis(100));
         }
         Ok(Self {
             producer,

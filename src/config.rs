@@ -209,18 +209,30 @@ impl Config {
         for (key, message) in self.processor.validate() {
             found.add(["processor", key], message);
         }
-        if let Some(text) = &self.processor.filter
-            && let Err(error) = Filter::compile(text, &self.names())
-        {
-            found.add(["processor", "filter"], error.to_string());
-        }
+        self.check_names(&mut found);
         for message in self.sink.validate() {
             found.add(["sink"], message);
         }
         found.problems
     }
 
-    /// Gives the names that a filter may use: the bundled schemas' and those of the mappings.
+    /// The filter and the sink name only what an alert can have.
+    fn check_names(&self, found: &mut Found) {
+        if self.processor.filter.is_none() && self.sink.fields.is_none() {
+            return;
+        }
+        let names = self.names();
+        if let Some(text) = &self.processor.filter
+            && let Err(error) = Filter::compile(text, &names)
+        {
+            found.add(["processor", "filter"], error.to_string());
+        }
+        for message in self.sink.unknown_fields(&names) {
+            found.add(["sink", "fields"], message);
+        }
+    }
+
+    /// Gives the names that a filter and the sink's `fields` may use: the bundled schemas' and those of the mappings.
     fn names(&self) -> Names {
         let bare = DecoderConfig {
             mappings: self.mappings(),

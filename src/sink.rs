@@ -18,6 +18,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::decode::packet::Packet;
+use crate::filter::Names;
 use crate::record::{Position, SourceId};
 
 /// Lines that may wait for the writing thread; each belongs to a worker, which waits for its answer.
@@ -38,6 +39,9 @@ pub const DEFAULT_FIELDS: [&str; 12] = [
     "position",
     "attempt",
 ];
+
+/// The fields of a line that are the delivery's, not the alert's.
+const OF_DELIVERY: [&str; 3] = ["source", "position", "attempt"];
 
 /// `[sink]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -93,6 +97,26 @@ impl SinkConfig {
             _ => {}
         }
         problems
+    }
+
+    /// Gives a problem for each of `fields` that no alert can have, with the nearest name.
+    pub fn unknown_fields(&self, names: &Names) -> Vec<String> {
+        let known = |name: &str| OF_DELIVERY.contains(&name) || names.get(name).is_some();
+        let unknown = self.fields.iter().flatten();
+        unknown
+            .filter(|name| !name.is_empty() && !known(name))
+            .map(|name| {
+                let of_delivery = OF_DELIVERY.iter().find(|known| strsim::jaro_winkler(known, name) > 0.9);
+                let close = of_delivery
+                    .map(|name| (*name).to_owned())
+                    .or_else(|| names.nearest(name));
+                let hint = close.map_or(
+                    "name a field of the header, or of the packet by its path".into(),
+                    |close| format!("did you mean `{close}`?"),
+                );
+                format!("`fields`: no alert has a `{name}`; {hint}")
+            })
+            .collect()
     }
 }
 

@@ -110,6 +110,32 @@ fn the_file_takes_as_many_workers_as_the_flag() {
 }
 
 #[test]
+fn a_field_that_no_alert_has_is_refused_with_the_nearest() {
+    let with = |fields: &str| Config::parse(&format!("[sink]\nkind = \"ndjson\"\nfields = [{fields}]\n"));
+    for fine in [
+        "object_id",
+        "ndethist",
+        "position",
+        "candidate.distpsnr1",
+        "diaSource.snr",
+        "prv_candidates",
+    ] {
+        assert!(with(&format!("\"{fine}\"")).is_ok(), "{fine}");
+    }
+    for (wrong, near) in [
+        ("magnitud", "magnitude"),
+        ("candidate.distpsnr9", "candidate.distpsnr"),
+        ("posision", "position"),
+    ] {
+        let said = with(&format!("\"jd\", \"{wrong}\"")).unwrap_err()[0].to_string();
+        assert!(
+            said.starts_with("line 3: `fields`") && said.contains(&format!("did you mean `{near}")),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn a_password_is_never_shown() {
     let text = "[database]\nurl = \"mysql://user:hunter2@host/db\"\n";
     let problems = Config::parse(text).unwrap_err();

@@ -6,10 +6,12 @@ use super::error::{CliError, CliResult};
 use super::{Globals, LogFormat};
 
 /// Starts logging: warnings and errors, more with `-v`, less with `-q`; `RUST_LOG` overrides.
+///
+/// What sqlx says of its pool comes with `-v` only: a command that fails for it tells it as its own error.
 pub(super) fn start(globals: &Globals) -> CliResult<()> {
     let level = match (globals.quiet, globals.verbose) {
-        (true, _) => "error",
-        (false, 0) => "warn",
+        (true, _) => "error,sqlx=off",
+        (false, 0) => "warn,sqlx=error",
         (false, 1) => "info,sqlx=warn",
         (false, 2) => "debug,sqlx=info",
         (false, _) => "trace",

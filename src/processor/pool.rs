@@ -219,7 +219,8 @@ impl Crew {
     }
 
     fn fail(&self, cause: BoxError) {
-        tracing::error!(%cause, "a handler gave up; the pool stops");
+        // The end of the pool gives the first cause; each worker may bring one.
+        tracing::debug!(%cause, "a handler gave up; the pool stops");
         self.fatal.lock().get_or_insert(cause);
         self.stop.cancel();
         self.failed.cancel();

@@ -29,7 +29,8 @@ pub(super) async fn run(source: Box<dyn Source>, core: Arc<Core>) {
     let result = watch(source, &core).await;
     match &result {
         Ok(()) => tracing::info!(source = %core.source(), "stream ended"),
-        Err(error) => tracing::error!(source = %core.source(), %error, "stream failed"),
+        // Whoever opened the stream is given the error, and says it.
+        Err(error) => tracing::debug!(source = %core.source(), %error, "stream failed"),
     }
     core.ended(result);
     Published::of(core.source()).publish(&core);

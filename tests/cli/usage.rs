@@ -132,7 +132,7 @@ fn a_summary_that_cannot_be_written_fails_before_any_service_is_touched() {
 }
 
 #[test]
-fn the_runs_own_failure_wins_over_the_summarys() {
+fn the_runs_own_failure_wins_over_the_summarys_and_is_told_once() {
     let args = ["run", "--from", "files", "--config"];
     let folder = tempfile::tempdir().unwrap();
     crate::support::write_packets(folder.path(), 0..3);
@@ -147,8 +147,11 @@ fn the_runs_own_failure_wins_over_the_summarys() {
     // Nothing can be written to either: the disk of both is full.
     let full = ["--sink-path", "/dev/full", "--summary", "/dev/full"];
     let said = run(args.iter().chain(&[config]).chain(&full)).exits(1);
-    let error = said.stderr.lines().find(|line| line.starts_with("error: ")).unwrap();
-    assert!(error.contains("sink `/dev/full`"), "{error}");
+    let text = &said.stderr;
+    assert!(text.contains("error: ") && text.contains("sink `/dev/full`"), "{text}");
+    // Several workers fail, and stderr holds one object.
+    let said = run(args.iter().chain(&[config]).chain(&full).chain(&["--json"])).exits(1);
+    assert_eq!(said.error()["class"], "processor");
 }
 
 #[test]

@@ -251,12 +251,15 @@ fn usage(error: &clap::Error) -> CliResult {
     let mut parts = text.split("\n\n").map(str::trim).filter(|part| !part.is_empty());
     let message = parts.next().unwrap_or("wrong usage").trim_start_matches("error: ");
     let tips: Vec<&str> = parts.filter(|part| !part.starts_with("For more")).collect();
+    // clap's usage repeats what is given, also by the environment: DATABASE_URL is not asked for.
     let hint = tips
         .join("; ")
         .replace("tip: ", "")
         .replace("Usage: ", "usage: ")
+        .replace(" --database-url <URL>", "")
         .replace('\n', " ");
-    Err(CliError::refused("usage", message.replace('\n', " ")).hint(hint))
+    let refused = CliError::refused("usage", message.replace('\n', " "));
+    Err(if hint.is_empty() { refused } else { refused.hint(hint) })
 }
 
 #[cfg(test)]

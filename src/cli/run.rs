@@ -52,7 +52,7 @@ pub(super) struct RunArgs {
     #[arg(long)]
     from_start: bool,
     /// Which alerts are selected (CEL): 'magnitude < 19.5 && candidate.distpsnr1 > 2'.
-    #[arg(long, value_name = "EXPR")]
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
     filter: Option<String>,
     /// The file that lines are appended to; - is stdout.
     #[arg(long, value_name = "PATH")]

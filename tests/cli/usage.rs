@@ -162,6 +162,33 @@ fn an_unknown_flag_is_a_json_error_under_json() {
 }
 
 #[test]
+fn a_hint_is_there_or_is_not_and_never_asks_for_the_database() {
+    let error = refused(&["run", "--workers", "0"]).error();
+    assert!(error["hint"].is_null(), "{error}");
+    let said = run(["run", "--workers", "0"]).exits(2);
+    assert!(!said.stderr.contains("hint:"), "{}", said.stderr);
+    let error = refused(&["ingest"]).error();
+    let hint = error["hint"].as_str().unwrap();
+    assert!(hint.contains("<PATH>") && !hint.contains("--database-url"), "{hint}");
+}
+
+#[test]
+fn a_filter_may_begin_with_a_minus() {
+    refused_naming(
+        &[
+            "run",
+            "--group",
+            "g",
+            "--sink-path",
+            "/dev/null",
+            "--filter",
+            "-magnitud > -19",
+        ],
+        "`magnitud`",
+    );
+}
+
+#[test]
 fn no_command_is_refused() {
     assert!(run::<&str>([]).exits(2).stderr.contains("Usage: alertstream"));
 }

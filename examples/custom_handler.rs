@@ -43,7 +43,7 @@ impl Handler for Brightest {
 pub(crate) async fn brightest(path: &str) -> Result<(BTreeMap<String, f64>, u64), Box<dyn std::error::Error>> {
     let decoder = Decoder::bundled();
     let splitter = decoder.clone();
-    let split = Arc::new(move |file: &bytes::Bytes| splitter.split(file).ok());
+    let split = Arc::new(move |file: &bytes::Bytes| splitter.split(file).map_err(Into::into));
     let source = FilesSource::new(SourceId::new("files"), vec![path.into()], split);
     let input = Input {
         source: Box::new(source),

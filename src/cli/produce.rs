@@ -123,7 +123,8 @@ async fn send_files(
     let source = FilesSource::new(
         SourceId::new("files"),
         paths,
-        Arc::new(move |file| splitter.split(file).ok()),
+        // Packets are sent as they are, damaged ones too: what cannot be cut goes whole.
+        Arc::new(move |file| Ok(splitter.split(file).unwrap_or_else(|_| vec![file.clone()]))),
     );
     let (alerts, control) = open(Box::new(source), StreamConfig::default());
     let progress = Progress::counting("producing", "packets");

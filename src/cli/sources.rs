@@ -99,7 +99,7 @@ impl From {
             }
             Self::Files(paths) => {
                 let decoder = decoder.clone();
-                let source = FilesSource::new(id, paths, Arc::new(move |file| decoder.split(file).ok()));
+                let source = FilesSource::new(id, paths, Arc::new(move |file| decoder.split(file).map_err(Into::into)));
                 files = Some(source.progress());
                 Box::new(source)
             }

@@ -3,6 +3,7 @@
 //! Invariants: [`DecodeError::reason`] is a name that scripts and dead letters rely on; the text says where and why.
 //! Must not know how a packet is decoded.
 
+use crate::ack::Rejection;
 use crate::error::ErrorClass;
 
 /// Why a payload was refused.
@@ -147,6 +148,12 @@ impl DecodeError {
             place,
             cause: cause.into(),
         }
+    }
+}
+
+impl From<DecodeError> for Rejection {
+    fn from(error: DecodeError) -> Self {
+        Self::new(error.reason(), error.to_string())
     }
 }
 

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 
-use crate::ack::Rejection;
 use crate::decode::packet::Packet;
 use crate::decode::{DecodeError, Decoder};
 use crate::delivery::Delivery;
@@ -170,7 +169,7 @@ fn decode(turn: Vec<Delivery<RawAlert>>, decoder: &Decoder, counts: &FeedCounts)
         match delivery.try_map(|raw| decoder.decode(&raw.payload)) {
             Ok(packet) => decoded.packets.push(packet),
             Err((delivery, DecodeError::SchemaPending { id })) => decoded.pending.push((id, delivery)),
-            Err((delivery, error)) => delivery.reject_as(Rejection::new(error.reason(), error.to_string())),
+            Err((delivery, error)) => delivery.reject_as(error.into()),
         }
     }
     decoded

@@ -22,15 +22,16 @@ use tokio::runtime::Handle;
 
 use super::intake::Intake;
 use super::{Source, SourceError};
+use crate::ack::Rejection;
 use crate::error::ErrorClass;
 use crate::record::SourceId;
 
 pub use progress::FilesProgress;
 use reader::Reader;
 
-/// Cuts a file into the packets of its records. `None` means that it cannot: the file is then delivered whole, so that
-/// decoding refuses it with the reason. The decoder's own is `|file| decoder.split(file).ok()`.
-pub type Split = Arc<dyn Fn(&Bytes) -> Option<Vec<Bytes>> + Send + Sync>;
+/// Cuts a file into the packets of its records. A file that cannot be cut becomes a dead letter with the given reason.
+/// The decoder's own is `|file| decoder.split(file).map_err(Into::into)`.
+pub type Split = Arc<dyn Fn(&Bytes) -> Result<Vec<Bytes>, Rejection> + Send + Sync>;
 
 /// Largest file or member that is read, bytes; a larger one is refused.
 pub const FILE_BYTES_MAX: u64 = 1 << 30;

@@ -21,7 +21,7 @@ use crate::common::fixtures::{Ztf, container, not_avro, tar_gz, truncated_packet
 async fn ingest(archive: &Archive, paths: Vec<PathBuf>) -> (Ended, IngestStats) {
     let decoder = Decoder::bundled();
     let splitting = decoder.clone();
-    let split = Arc::new(move |file: &bytes::Bytes| splitting.split(file).ok());
+    let split = Arc::new(move |file: &bytes::Bytes| splitting.split(file).map_err(Into::into));
     let input = Input {
         source: Box::new(FilesSource::new(SourceId::new("files"), paths, split)),
         stream: StreamConfig {

@@ -163,6 +163,24 @@ async fn a_container_of_several_records_is_reframed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_container_of_several_records_is_refused_for_its_damage() {
+    let (db, folder) = (TestDb::new().await, tempfile::tempdir().unwrap());
+    let alerts: Vec<_> = (0..4).map(fixtures::Ztf::new).collect();
+    let mut file = fixtures::container(&alerts);
+    let marker = file[file.len() - 16..].to_vec();
+    let block = file.windows(16).position(|window| window == marker).unwrap() + 16;
+    // After the count (1 byte) and the size: the length of the first record's first text, which becomes negative.
+    let size = file[block + 1..].iter().position(|byte| *byte < 0x80).unwrap() + 1;
+    file[block + 1 + size] = 1;
+    fs::write(folder.path().join("four"), &file).unwrap();
+    let said = json_on(&db, ["ingest", folder.path().to_str().unwrap()]).exits(0);
+    assert_eq!(counts(&said.json()), [1, 0, 0, 0, 1]);
+    let letters = json_on(&db, ["dlq", "list"]).exits(0).lines();
+    assert_eq!((letters.len(), letters[0]["reason"].as_str()), (1, Some("damaged")));
+    assert_eq!(letters[0]["bytes"], file.len(), "the file is kept");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_packet_is_named_and_kept_and_the_rest_goes_on() {
     let (db, folder) = (TestDb::new().await, tempfile::tempdir().unwrap());
     write_packets(folder.path(), 0..3);

@@ -137,7 +137,7 @@ impl Reader {
 
     fn records(&self, lane: &Lane, permit: Permit, file: Bytes) -> Result<(), Closing> {
         match (self.split)(&file) {
-            Some(records) if records.len() > 1 => {
+            Ok(records) if records.len() > 1 => {
                 // The file's permit goes before its records take theirs: together they could exceed the budget for ever.
                 drop((permit, file));
                 for (seq, payload) in (1..).zip(records) {
@@ -156,13 +156,22 @@ impl Reader {
                     );
                 }
             }
-            _ => self.intake.deliver(
+            Ok(_) => self.intake.deliver(
                 permit,
                 Position {
                     lane: lane.clone(),
                     seq: 1,
                 },
                 RawAlert::from_bytes(file),
+            ),
+            Err(why) => self.intake.deliver_rejected(
+                permit,
+                Position {
+                    lane: lane.clone(),
+                    seq: 1,
+                },
+                RawAlert::from_bytes(file),
+                why,
             ),
         }
         self.intake.seal(lane);

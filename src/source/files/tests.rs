@@ -25,12 +25,11 @@ struct Came {
 /// A "container" here is text with `|` between its records.
 fn split() -> Split {
     Arc::new(|file| {
-        let text = std::str::from_utf8(file).ok()?;
-        Some(
-            text.split('|')
-                .map(|record| Bytes::copy_from_slice(record.as_bytes()))
-                .collect(),
-        )
+        let text = std::str::from_utf8(file).map_err(|error| Rejection::new("no_text", error.to_string()))?;
+        Ok(text
+            .split('|')
+            .map(|record| Bytes::copy_from_slice(record.as_bytes()))
+            .collect())
     })
 }
 
@@ -127,18 +126,11 @@ async fn folders_are_read_in_sorted_order_whatever_the_names() {
 async fn a_container_of_several_records_is_cut() {
     let root = TempDir::new().unwrap();
     write(root.path(), "many", "one|two|three");
-    write(root.path(), "not_text", [0xff_u8, b'|', 0xfe]);
-    let came = run(root.path(), &["many", "not_text"], 1 << 20).await;
+    write(root.path(), "one", "one");
+    let came = run(root.path(), &["many", "one"], 1 << 20).await;
     let positions: Vec<&str> = came.alerts.iter().map(|(position, _)| position.as_str()).collect();
-    assert_eq!(
-        positions,
-        ["file:many#1", "file:many#2", "file:many#3", "file:not_text#1"]
-    );
-    assert_eq!(
-        came.reframed,
-        [true, true, true, false],
-        "what cannot be cut comes whole, to be refused by decoding"
-    );
+    assert_eq!(positions, ["file:many#1", "file:many#2", "file:many#3", "file:one#1"]);
+    assert_eq!(came.reframed, [true, true, true, false]);
 }
 
 #[tokio::test]
@@ -233,6 +225,20 @@ async fn a_damaged_archive_gives_what_stands_before_the_damage_and_one_dead_lett
             "{message}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_cut_is_a_dead_letter_with_the_reason_of_the_cut() {
+    let root = TempDir::new().unwrap();
+    write(root.path(), "bad", b"a|b\xff|c");
+    write(root.path(), "good", b"a|b");
+    let came = run(root.path(), &["bad", "good"], 1 << 20).await;
+    assert_eq!(came.alerts, [pair("file:good#1", "a"), pair("file:good#2", "b")]);
+    let (position, reason, _) = &came.refused[0];
+    assert_eq!(
+        (came.refused.len(), position.as_str(), reason.as_str()),
+        (1, "file:bad#1", "no_text")
+    );
 }
 
 #[tokio::test]

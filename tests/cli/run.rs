@@ -416,14 +416,14 @@ async fn runs_over_files_need_no_database_and_a_configuration_names_them() {
     .unwrap();
     writeln!(
         config,
-        "[sink]\nfields = [\"object_id\", \"candidate.fid\", \"no.such\"]"
+        "[sink]\nfields = [\"object_id\", \"candidate.fid\", \"diaSource.snr\"]"
     )
     .unwrap();
     let said = run(["run", "--config", config.path().to_str().unwrap()]).exits(0);
     assert_eq!(said.stdout.lines().count(), 4);
     assert!(
         said.stdout
-            .starts_with("{\"object_id\":\"ZTF18test000\",\"candidate.fid\":1,\"no.such\":null}\n"),
+            .starts_with("{\"object_id\":\"ZTF18test000\",\"candidate.fid\":1,\"diaSource.snr\":null}\n"),
         "{}",
         said.stdout
     );

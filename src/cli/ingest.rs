@@ -119,7 +119,7 @@ pub(super) async fn run(call: &Call, args: &IngestArgs) -> CliResult {
     };
     let ended = watched(pipeline.run(vec![input], &limits, signals.first()), files.as_ref()).await;
     let done = Ingested::of(&writer.stats(), &ended);
-    output::result(call.format, &done, Ingested::text)?;
+    output::summary(call.format, &done, Ingested::text)?;
     match ended.failure {
         Some(failure) => Err(failure.into()),
         None if args.strict && done.dead_letters > 0 => Err(CliError::failed(

@@ -32,6 +32,20 @@ pub(super) fn result<T: Serialize>(format: Format, value: &T, text: impl FnOnce(
     }
 }
 
+/// Writes what a command did: the JSON object to stdout, or the text that `text` makes of it to stderr.
+///
+/// # Errors
+/// stdout cannot be written.
+pub(super) fn summary<T: Serialize>(format: Format, value: &T, text: impl FnOnce(&T) -> String) -> CliResult<()> {
+    match format {
+        Format::Json => result(format, value, text),
+        Format::Text => {
+            complain(&text(value));
+            Ok(())
+        }
+    }
+}
+
 /// Writes text to stdout at once.
 ///
 /// # Errors
@@ -50,7 +64,7 @@ pub(super) fn say(line: impl std::fmt::Display) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// Writes an error to stderr; what cannot be written there is lost.
+/// Writes text to stderr at once; what cannot be written there is lost.
 pub(super) fn complain(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }

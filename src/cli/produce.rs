@@ -99,7 +99,7 @@ pub(super) async fn run(call: &Call, args: ProduceArgs) -> CliResult {
         bytes,
         seconds: began.elapsed().as_secs_f64(),
     };
-    output::result(call.format, &done, |done| {
+    output::summary(call.format, &done, |done| {
         format!(
             "{} packets, {}, in {:.1} s to {}\n",
             done.sent,

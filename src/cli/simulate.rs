@@ -112,7 +112,7 @@ pub(super) async fn run(call: &Call, args: SimulateArgs) -> CliResult {
     };
     let written = write(writer, args.burst, &signals.first(), &progress).await?;
     drop(progress);
-    output::result(call.format, &written, |done| {
+    output::summary(call.format, &written, |done| {
         format!("{} packets, {}, in {place}\n", done.written, output::bytes(done.bytes))
     })?;
     Ok(Exit::Finished)

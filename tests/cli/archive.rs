@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::common::{TestDb, fixtures};
-use crate::support::{json_on, keys, on, write_packets};
+use crate::support::{json_on, keys, on, run, write_packets};
 
 const INGEST: [&str; 8] = [
     "archived",
@@ -321,4 +321,15 @@ async fn the_corpus_comes_out_as_it_went_in() {
             );
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_summary_for_a_person_is_on_stderr() {
+    let (db, folder) = (TestDb::new().await, tempfile::tempdir().unwrap());
+    let packets = folder.path().to_str().unwrap();
+    let said = run(["simulate", "--night", "2026-03-14", "--alerts", "2", "--to", packets]).exits(0);
+    assert!(said.stdout.is_empty() && said.stderr.contains("2 packets"), "{said:#?}");
+    let said = on(&db, ["ingest", packets]).exits(0);
+    assert!(said.stdout.is_empty() && said.stderr.contains("archived"), "{said:#?}");
+    assert_eq!(on(&db, ["count", "--all"]).exits(0).stdout, "2\n");
 }

@@ -147,12 +147,6 @@ fn unwritable(path: &Path, why: &dyn Display) -> CliError {
 
 /// Tells the summary: on stdout as JSON or on stderr as text, and to the file.
 pub(super) fn tell(format: Format, file: Option<SummaryFile>, summary: &Summary) -> CliResult<()> {
-    let told = match format {
-        Format::Json => output::result(format, summary, Summary::text),
-        Format::Text => {
-            output::complain(&summary.text());
-            Ok(())
-        }
-    };
+    let told = output::summary(format, summary, Summary::text);
     file.map_or(Ok(()), |file| file.write(summary)).and(told)
 }

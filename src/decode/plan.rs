@@ -142,6 +142,10 @@ impl Plan {
     /// Reads and compiles a writer schema.
     pub(crate) fn compile(text: &[u8]) -> Result<Self, DecodeError> {
         let schema = Schema::parse(text)?;
+        let root = schema.node(0).filter(|root| root.null.is_none());
+        if !matches!(root.map(|root| &root.kind), Some(Kind::Record(_))) {
+            return Err(DecodeError::BadSchema("its root is not a record".into()));
+        }
         let nodes = vec![Spot::default(); schema.nodes.len()];
         let mut compiler = Compiler {
             schema: &schema,

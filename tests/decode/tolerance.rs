@@ -182,6 +182,19 @@ fn a_file_of_several_records_is_cut_into_packets() {
 }
 
 #[test]
+fn a_schema_whose_root_is_not_a_record_is_refused() {
+    let record = r#"{"type":"record","name":"r","fields":[]}"#;
+    let union = format!(r#"["null",{record}]"#);
+    for schema in [r#""string""#, r#"{"type":"array","items":"string"}"#, union.as_str()] {
+        let mut file = header(schema, None);
+        put_block(&mut file, 1, b"\x02a");
+        let error = Decoder::bundled().decode(&file.into()).unwrap_err();
+        assert_eq!(error.reason(), "bad_schema", "{schema}");
+        assert!(error.to_string().contains("not a record"), "{error}");
+    }
+}
+
+#[test]
 fn a_block_that_declares_more_or_fewer_records_is_refused_whole() {
     let schema = r#"{"type":"record","name":"r","fields":[{"name":"s","type":"string"}]}"#;
     for (count, reason) in [(3, "truncated"), (1 << 40, "truncated")] {

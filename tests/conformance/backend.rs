@@ -82,6 +82,12 @@ pub(crate) trait Topic: Send + Sync {
         Duration::from_secs(60)
     }
 
+    /// Whether a change of owners may repeat what was settled and not yet committed: Kafka's coordinator refuses a
+    /// commit that comes too late for a rebalance, however short the delay. The archive's fence never does.
+    fn rebalances_may_repeat(&self) -> bool {
+        false
+    }
+
     /// Numbers of consumers for `one_to_64_consumers_same_set`.
     fn crowds(&self) -> Vec<usize> {
         vec![1, 2, 5, 16, 64]

@@ -180,6 +180,10 @@ impl Topic for Shared {
         async move { self.send(0, &payload).await }.boxed()
     }
 
+    fn rebalances_may_repeat(&self) -> bool {
+        true
+    }
+
     fn crowds(&self) -> Vec<usize> {
         // Each consumer is a client with threads of its own.
         vec![1, 2, 5, 16]

@@ -74,7 +74,6 @@ pub mod delivery;
 pub mod error;
 pub mod filter;
 pub mod header;
-pub mod inbox;
 pub mod pipeline;
 pub mod processor;
 pub mod query;

@@ -19,7 +19,6 @@ const LAYERS: &[(&str, u8)] = &[
     ("telemetry", 1),
     ("queue", 1),
     ("ack", 2),
-    ("inbox", 2),
     ("decode/schemas", 2),
     ("surveys", 2),
     ("tracker", 3),

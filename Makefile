@@ -33,3 +33,4 @@ bench:
 	cargo run --release --locked --quiet -- simulate --night 2026-03-14 --alerts 1 --to target/bench-packet
 	@for packet in target/bench-packet/*; do python3 benches/fastavro.py "$$packet"; done
 	cargo bench --locked --bench archive
+	cargo bench --locked --bench soak

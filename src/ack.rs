@@ -57,6 +57,12 @@ pub trait Settle: Send + Sync {
     fn is_open(&self, _key: u64) -> bool {
         true
     }
+
+    /// The delivery `key` waits for something from outside: its lane is to bring no more until it goes on.
+    fn set_aside(&self, _key: u64) {}
+
+    /// The delivery `key` goes on.
+    fn take_up(&self, _key: u64) {}
 }
 
 /// The affine right to settle one delivery. Dropping it releases the delivery.
@@ -78,6 +84,20 @@ impl AckToken {
     /// Says whether settling would still count.
     pub fn is_open(&self) -> bool {
         self.settle.as_ref().is_some_and(|settle| settle.is_open(self.key))
+    }
+
+    /// Says that the delivery waits for something from outside; see [`Settle::set_aside`].
+    pub fn set_aside(&self) {
+        if let Some(settle) = &self.settle {
+            settle.set_aside(self.key);
+        }
+    }
+
+    /// Says that the delivery goes on.
+    pub fn take_up(&self) {
+        if let Some(settle) = &self.settle {
+            settle.take_up(self.key);
+        }
     }
 
     /// Settles the delivery.

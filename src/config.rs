@@ -11,7 +11,8 @@ use serde::{Deserialize, Deserializer};
 
 use crate::archive::Archive;
 use crate::decode::{Decoder, DecoderConfig, SchemasConfig};
-use crate::filter::{Filter, Names};
+use crate::filter::{Filter, FilterError, Names};
+use crate::nearest::nearest;
 use crate::processor::{KeyBy, ProcessorConfig, QueueConfig};
 use crate::query::{NightStart, Query, QueryText};
 use crate::secret::Secret;
@@ -21,7 +22,7 @@ use crate::surveys::Mapping;
 
 mod document;
 
-pub use document::{Problem, nearest};
+pub use document::Problem;
 
 /// The whole file.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -176,13 +177,14 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
         let (config, mut problems) = document::read::<Self>(text);
         if let Some(config) = &config {
-            problems.extend(config.validate().into_iter().map(|(path, message)| {
-                let path: Vec<&str> = path.iter().map(String::as_str).collect();
-                Problem {
-                    line: document::line_of(text, &path),
-                    message,
-                }
-            }));
+            problems.extend(config.check().located(text));
+            if !problems.is_empty() && config.sees_other_schemas() {
+                // The file is refused in any case: then all that may be wrong is told.
+                let mut names = Found::default();
+                config.check_names(Unknown::Told, &mut names);
+                let more: Vec<Problem> = names.located(text).filter(|p| !problems.contains(p)).collect();
+                problems.extend(more);
+            }
         }
         problems.sort_by_key(|problem| problem.line);
         match config {
@@ -191,8 +193,14 @@ impl Config {
         }
     }
 
-    /// Checks what the types cannot, reading no more than the files that a query names: gives each problem with the path of its entry.
+    /// Checks what the types cannot, reading no more than the files that a query names: gives each problem with the path
+    /// of its entry. A name of a field that is in no schema known here may be in one that the archive or the files have
+    /// seen: where a source reads these, a run looks there.
     pub fn validate(&self) -> Vec<(Vec<String>, String)> {
+        self.check().problems
+    }
+
+    fn check(&self) -> Found {
         let mut found = Found::default();
         if let Some(url) = self.database.url.as_ref().and_then(Secret::literal)
             && let Err(error) = Archive::check_url(url)
@@ -209,26 +217,39 @@ impl Config {
         for (key, message) in self.processor.validate() {
             found.add(["processor", key], message);
         }
-        self.check_names(&mut found);
+        let unknown = if self.sees_other_schemas() {
+            Unknown::LeftToTheRun
+        } else {
+            Unknown::Told
+        };
+        self.check_names(unknown, &mut found);
         for message in self.sink.validate() {
             found.add(["sink"], message);
         }
-        found.problems
+        found
+    }
+
+    /// Whether the alerts may have a schema that is not known before a run looks at what it reads.
+    fn sees_other_schemas(&self) -> bool {
+        self.source.is_empty() || self.source.values().any(|source| source.mode != Mode::Live)
     }
 
     /// The filter and the sink name only what an alert can have.
-    fn check_names(&self, found: &mut Found) {
+    fn check_names(&self, unknown: Unknown, found: &mut Found) {
         if self.processor.filter.is_none() && self.sink.fields.is_none() {
             return;
         }
         let names = self.names();
         if let Some(text) = &self.processor.filter
             && let Err(error) = Filter::compile(text, &names)
+            && (unknown == Unknown::Told || !matches!(error, FilterError::UnknownName { .. }))
         {
             found.add(["processor", "filter"], error.to_string());
         }
-        for message in self.sink.unknown_fields(&names) {
-            found.add(["sink", "fields"], message);
+        if unknown == Unknown::Told {
+            for message in self.sink.unknown_fields(&names) {
+                found.add(["sink", "fields"], message);
+            }
         }
     }
 
@@ -259,12 +280,30 @@ impl Config {
     }
 }
 
+/// What becomes of a name that no schema known here has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unknown {
+    Told,
+    LeftToTheRun,
+}
+
 #[derive(Default)]
 struct Found {
     problems: Vec<(Vec<String>, String)>,
 }
 
 impl Found {
+    /// Gives the problems with their lines in the text.
+    fn located(self, text: &str) -> impl Iterator<Item = Problem> {
+        self.problems.into_iter().map(move |(path, message)| {
+            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            Problem {
+                line: document::line_of(text, &path),
+                message,
+            }
+        })
+    }
+
     fn add<const N: usize>(&mut self, path: [&str; N], message: impl Into<String>) {
         self.problems
             .push((path.iter().map(|name| (*name).to_owned()).collect(), message.into()));

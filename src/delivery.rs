@@ -89,6 +89,17 @@ impl<T> Delivery<T> {
         self.token.is_open()
     }
 
+    /// Says that it waits for something from outside (a schema): until it is taken up or settled, its lane brings
+    /// nothing more, and its bytes do not keep other lanes from going on.
+    pub fn set_aside(&self) {
+        self.token.set_aside();
+    }
+
+    /// Says that it goes on, after [`set_aside`](Self::set_aside).
+    pub fn take_up(&self) {
+        self.token.take_up();
+    }
+
     /// Gives the delivery's number in this epoch, from 1.
     pub fn attempt(&self) -> u32 {
         self.meta.attempt

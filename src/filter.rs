@@ -8,6 +8,7 @@
 //! Invariants: a name that no schema has is refused at compile time. Must not know streams, queues or SQL.
 
 mod fields;
+mod matches;
 mod names;
 mod rewrite;
 
@@ -114,7 +115,12 @@ impl Filter {
             cause: first_line(&errors.to_string()),
         })?;
         let sources = rewrite::rewrite(&mut expression, names)?;
-        let env = Arc::new(Env::stdlib());
+        let mut env = Env::stdlib();
+        matches::add(&mut env).map_err(|error| FilterError::Syntax {
+            text: text.to_owned(),
+            cause: error.to_string(),
+        })?;
+        let env = Arc::new(env);
         Ok(Self {
             text: text.to_owned(),
             expression,

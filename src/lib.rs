@@ -74,6 +74,7 @@ pub mod delivery;
 pub mod error;
 pub mod filter;
 pub mod header;
+mod nearest;
 pub mod pipeline;
 pub mod processor;
 pub mod query;

@@ -30,6 +30,7 @@ use crate::stream::{StreamConfig, StreamControl, StreamObserver, StreamStats, op
 mod clock;
 mod feed;
 mod select;
+mod waiting;
 
 pub use select::{Selected, Selector};
 
@@ -147,6 +148,7 @@ impl Pipeline {
         let mut feeds = JoinSet::new();
         let (mut running, mut ready) = (Vec::new(), Vec::new());
         for input in inputs {
+            let wait_within = input.stream.wait_within;
             let (alerts, control) = open(input.source, input.stream);
             ready.extend(input.ready);
             let counts = Arc::new(FeedCounts::default());
@@ -156,6 +158,8 @@ impl Pipeline {
                 decoder: self.decoder.clone(),
                 deliveries,
                 counts: counts.clone(),
+                observer: control.observer(),
+                wait_within,
                 put,
             };
             feeds.spawn(feed.run());

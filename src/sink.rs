@@ -106,11 +106,7 @@ impl SinkConfig {
         unknown
             .filter(|name| !name.is_empty() && !known(name))
             .map(|name| {
-                let of_delivery = OF_DELIVERY.iter().find(|known| strsim::jaro_winkler(known, name) > 0.9);
-                let close = of_delivery
-                    .map(|name| (*name).to_owned())
-                    .or_else(|| names.nearest(name));
-                let hint = close.map_or(
+                let hint = names.nearest_or(name, &OF_DELIVERY).map_or(
                     "name a field of the header, or of the packet by its path".into(),
                     |close| format!("did you mean `{close}`?"),
                 );

@@ -19,6 +19,7 @@ const KEPT: usize = 256;
 // One statement, so one transaction: it can wait for another writer of the same header, and holds nothing meanwhile.
 const INSERT: &str = "INSERT INTO container_header (sha256, header) VALUES ($1, $2) ON CONFLICT (sha256) DO NOTHING";
 const BY_SHA256: &str = "SELECT id, header FROM container_header WHERE sha256 = $1";
+const NEWEST: &str = "SELECT header FROM container_header ORDER BY id DESC LIMIT $1";
 const BY_ID: &str = "SELECT id, header FROM container_header WHERE id = ANY($1)";
 
 /// The headers in memory, shared by writers and readers of one archive handle.
@@ -68,6 +69,12 @@ impl ContainerHeaders {
             }
         }
         Ok(found)
+    }
+
+    /// Gives the newest headers, at most as many as are kept in memory.
+    pub(super) async fn newest(&self, pool: &PgPool) -> Result<Vec<Vec<u8>>, ArchiveError> {
+        let most = KEPT as i64;
+        Ok(sqlx::query_scalar(NEWEST).bind(most).fetch_all(pool).await?)
     }
 
     fn known_id(&self, header: &[u8]) -> Option<i64> {

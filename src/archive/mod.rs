@@ -151,6 +151,21 @@ impl Archive {
         }
     }
 
+    /// Gives the newest container headers (at most 256), each with an empty sync marker: the writer schemas of the
+    /// archived packets that bring their own.
+    ///
+    /// # Errors
+    /// The database's.
+    ///
+    /// # Cancel safety
+    /// Nothing was changed; the statement runs to its end.
+    pub async fn newest_container_headers(&self) -> Result<Vec<Vec<u8>>, ArchiveError> {
+        let (headers, pool) = (self.container_headers.clone(), self.pool.clone());
+        let mut newest = to_completion(async move { headers.newest(&pool).await }).await?;
+        newest.iter_mut().for_each(|header| header.extend([0; 16]));
+        Ok(newest)
+    }
+
     /// Names host, port and database for a person, without user and password.
     pub fn place(&self) -> &str {
         &self.place

@@ -12,10 +12,11 @@ use serde::Serialize;
 use super::Call;
 use super::brokers::off;
 use super::error::{CliError, CliResult, Exit};
+use super::names::{self, Checked, Uses};
 use super::output;
 use crate::archive::groups::Groups;
 use crate::archive::{Archive, ArchiveOptions};
-use crate::config::{Mode, SourceConfig};
+use crate::config::{Config, Mode, SourceConfig};
 use crate::decode::Decoder;
 use crate::query::{NightStart, Query, QueryText};
 use crate::simulate::{Settings, Simulation};
@@ -85,6 +86,9 @@ pub(super) async fn run(call: &Call) -> CliResult {
         ));
     }
     checks.push(Check::of("sink", sink(&config.sink)));
+    if config.processor.filter.is_some() || config.sink.fields.is_some() {
+        checks.push(Check::of("names", names(&config, archive.as_ref(), &decoder).await));
+    }
     checks.push(Check::of("decoding", decode_one(archive.as_ref(), &decoder).await));
     let failed = checks.iter().filter(|check| !check.ok).count();
     output::result(call.format, &Examined { checks }, |examined| {
@@ -176,6 +180,24 @@ fn sink(sink: &SinkConfig) -> Result<String, String> {
         (false, false) => Err(format!("its folder `{}` does not exist", folder.display())),
         (false, true) => Ok(format!("appends to `{}`", path.display())),
     }
+}
+
+/// Looks for the names of the filter and of the sink's fields in every schema that can be seen from here.
+async fn names(config: &Config, archive: Option<&Archive>, decoder: &Decoder) -> Result<String, String> {
+    let uses = Uses {
+        filter: config.processor.filter.as_deref(),
+        sink: &config.sink,
+    };
+    let told = |error: CliError| error.message().to_owned();
+    if let Checked::Unknown(_) = uses.check(decoder).map_err(told)? {
+        let files = config.source.values().filter(|source| source.mode == Mode::Files);
+        names::of_files(files.flat_map(|source| source.files.paths.clone()).collect(), decoder).await;
+        if let Some(archive) = archive {
+            names::of_archive(archive, decoder).await.map_err(told)?;
+        }
+        uses.check_again(decoder).map_err(told)?;
+    }
+    Ok("every field that the filter and the sink name is in a schema".into())
 }
 
 /// Decodes an alert of the archive, or, without one, a simulated one.

@@ -40,7 +40,7 @@ impl Exit {
 }
 
 /// Why a command did not finish.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CliError {
     exit: Exit,
     class: &'static str,
@@ -87,6 +87,11 @@ impl CliError {
     pub fn hint(mut self, hint: impl Display) -> Self {
         self.hint = Some(hint.to_string());
         self
+    }
+
+    /// Gives the message without its hint.
+    pub fn message(&self) -> &str {
+        &self.message
     }
 
     /// Gives the exit code.

@@ -16,10 +16,11 @@ use super::sources::{From, Opened, no_source};
 use super::{Call, output};
 use crate::archive::dead_letters::DeadLetters;
 use crate::archive::ingest::{ArchiveWriter, IngestStats};
-use crate::config::{Config, Mode, nearest};
+use crate::config::{Config, Mode};
 use crate::dead_letter::{DeadLetter, DeadLetterStore};
 use crate::decode::{Decoder, DecoderConfig};
 use crate::error::BoxError;
+use crate::nearest::nearest;
 use crate::pipeline::{self, Ended, Limits, Pipeline};
 use crate::processor::{AlertProcessor, ProcessorConfig, RetryConfig};
 use crate::record::SourceId;
@@ -104,8 +105,14 @@ pub(super) async fn run(call: &Call, args: &IngestArgs) -> CliResult {
         &config.queue,
         decoder.clone(),
     );
-    let Opened { source, ready, files } = from.open(name, None, &decoder).await?;
+    let Opened {
+        source,
+        ready,
+        files,
+        wait_within,
+    } = from.open(name, None, &decoder).await?;
     let stream = StreamConfig {
+        wait_within,
         budget: ByteBudget::new(usize::try_from(config.queue.bytes_max).unwrap_or(usize::MAX)),
         dead_letters: Arc::new(Named {
             letters: archive.dead_letters(),

@@ -28,6 +28,7 @@ pub mod inspect;
 mod lag;
 mod logging;
 mod migrate;
+mod names;
 mod output;
 mod produce;
 mod progress;

@@ -10,10 +10,11 @@ use std::time::Duration;
 use clap::Args;
 
 use super::error::{CliError, CliResult, Exit};
+use super::names::{Checked, Uses};
 use super::query_args::QueryArgs;
 use super::signals::Signals;
-use super::sources::Opened;
-use super::{Call, open_archive};
+use super::sources::{From, Opened};
+use super::{Call, names, open_archive};
 use crate::archive::Archive;
 use crate::config::Mode;
 use crate::dead_letter::{DeadLetterStore, LogStore};
@@ -110,11 +111,25 @@ pub(super) async fn run(call: &Call, args: &RunArgs) -> CliResult {
         queue,
         processor,
         sink,
-        filter,
+        names,
         decoder,
         database_url,
     } = plan::plan(call, args)?;
     let stop = Signals::watch()?;
+    let filter = match names {
+        Checked::Fine(filter) => filter,
+        Checked::Unknown(error) => {
+            let froms = planned.iter().map(|input| &input.from);
+            look_for_names(froms, database_url.as_deref(), &decoder)
+                .await
+                .map_err(|failed| error.hint(format!("the archive's schemas could not be looked at: {failed}")))?;
+            let uses = Uses {
+                filter: processor.filter.as_deref(),
+                sink: &sink,
+            };
+            uses.check_again(&decoder)?
+        }
+    };
     let to = args.summary.as_deref().map(SummaryFile::create).transpose()?;
     let sink = Sink::open(&sink).map_err(|error| CliError::failed("sink", error))?;
     let archive = match &database_url {
@@ -148,6 +163,26 @@ pub(super) async fn run(call: &Call, args: &RunArgs) -> CliResult {
     }
 }
 
+/// Shows the decoder the schemas of what the sources read.
+async fn look_for_names(
+    froms: impl Iterator<Item = &From>,
+    database_url: Option<&str>,
+    decoder: &Decoder,
+) -> Result<(), String> {
+    for from in froms {
+        match (from, database_url) {
+            (From::Files(paths), _) => names::of_files(paths.clone(), decoder).await,
+            (From::Archive { .. }, Some(url)) => {
+                let archive = open_archive(url).await.map_err(|error| error.message().to_owned())?;
+                let looked = names::of_archive(&archive, decoder).await;
+                looked.map_err(|error| error.message().to_owned())?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Opens the sources. Each has its part of the byte budget, so that a full one stands still alone.
 async fn inputs(
     planned: Vec<plan::Input>,
@@ -159,9 +194,15 @@ async fn inputs(
     let bytes = usize::try_from(bytes_max).unwrap_or(usize::MAX) / planned.len().max(1);
     let mut inputs = Vec::new();
     for plan::Input { id, from } in planned {
-        let Opened { source, ready, .. } = from.open(id, archive, decoder).await?;
+        let Opened {
+            source,
+            ready,
+            wait_within,
+            ..
+        } = from.open(id, archive, decoder).await?;
         let stream = StreamConfig {
             budget: ByteBudget::new(bytes),
+            wait_within,
             ..streams.clone()
         };
         inputs.push(pipeline::Input { source, stream, ready });

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::error::{CliError, CliResult};
 use crate::archive::Archive;
 use crate::archive::groups::{DEFAULT_BLOCK_SIZE, Groups};
-use crate::config::{SourceConfig, nearest};
+use crate::config::SourceConfig;
 use crate::decode::Decoder;
+use crate::nearest::nearest;
 use crate::pipeline::Ready;
 use crate::query::{NightStart, Query};
 use crate::record::SourceId;
@@ -16,6 +18,7 @@ use crate::source::Source;
 use crate::source::archive::{ArchiveConfig, ArchiveSource};
 use crate::source::files::{FilesProgress, FilesSource};
 use crate::source::kafka::KafkaSource;
+use crate::source::kafka::place::End;
 use crate::source::kafka::report::LiveReport;
 
 /// Where a source reads.
@@ -43,7 +46,12 @@ pub(super) struct Opened {
     pub(super) ready: Option<Ready>,
     /// How far files are read.
     pub(super) files: Option<FilesProgress>,
+    /// How long it waits for schemas when it has nothing else to do.
+    pub(super) wait_within: Option<Duration>,
 }
+
+/// A source with an end waits so long for schemas that a registry does not give; its alerts are then left uncommitted.
+const WAIT_WITHIN: Duration = Duration::from_secs(15);
 
 impl From {
     /// Takes the paths of a source; none at all and one that does not exist are refused.
@@ -81,9 +89,17 @@ impl From {
         matches!(self, Self::Archive { .. })
     }
 
+    fn has_an_end(&self) -> bool {
+        match self {
+            Self::Archive { .. } | Self::Files(_) => true,
+            Self::Live(source) => source.config.end != End::None,
+        }
+    }
+
     /// Opens it: joins or makes the group of an archive source.
     pub(super) async fn open(self, id: SourceId, archive: Option<&Archive>, decoder: &Decoder) -> CliResult<Opened> {
         let (mut ready, mut files) = (None, None);
+        let wait_within = self.has_an_end().then_some(WAIT_WITHIN);
         let source: Box<dyn Source> = match self {
             Self::Archive {
                 group,
@@ -108,7 +124,12 @@ impl From {
                 source
             }
         };
-        Ok(Opened { source, ready, files })
+        Ok(Opened {
+            source,
+            ready,
+            files,
+            wait_within,
+        })
     }
 }
 

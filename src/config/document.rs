@@ -10,6 +10,8 @@ use std::ops::Range;
 use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
+use crate::nearest::nearest;
+
 /// One thing that is wrong with the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -95,21 +97,6 @@ fn improve(message: &str) -> String {
         None if valid.is_empty() => format!("unknown {what} `{wrong}`; take it out"),
         None => format!("unknown {what} `{wrong}`; it is one of `{}`", valid.join("`, `")),
     }
-}
-
-/// Finds the candidate that was probably meant by `wrong`.
-pub fn nearest<'a>(wrong: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    candidates
-        .map(|name| (similarity(wrong, name), name))
-        .filter(|(similarity, _)| *similarity > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, name)| name)
-}
-
-/// In short names one slip, such as two letters exchanged, outweighs all that Jaro and Winkler look at.
-fn similarity(wrong: &str, name: &str) -> f64 {
-    let one_slip = name.len() > 2 && strsim::damerau_levenshtein(wrong, name) == 1;
-    strsim::jaro_winkler(wrong, name).max(if one_slip { 0.9 } else { 0.0 })
 }
 
 fn line_at(text: &str, offset: usize) -> usize {

@@ -111,7 +111,8 @@ fn the_file_takes_as_many_workers_as_the_flag() {
 
 #[test]
 fn a_field_that_no_alert_has_is_refused_with_the_nearest() {
-    let with = |fields: &str| Config::parse(&format!("[sink]\nkind = \"ndjson\"\nfields = [{fields}]\n"));
+    let live = "[source.s]\nmode = \"live\"\n[source.s.live]\nbrokers = [\"b\"]\ntopics = [\"t\"]\n";
+    let with = |fields: &str| Config::parse(&format!("[sink]\nkind = \"ndjson\"\nfields = [{fields}]\n{live}"));
     for fine in [
         "object_id",
         "ndethist",
@@ -157,4 +158,18 @@ fn a_survey_of_the_users_own_gives_the_header_its_fields() {
     assert_eq!(config.survey["kite"].fields.jd.as_slice(), ["when", "then"]);
     assert!(config.decoder().is_ok());
     assert!(Config::parse("[survey.kite.fields]\nobject = \"name\"\n").is_err());
+}
+
+#[test]
+fn a_name_that_an_archived_schema_may_have_is_left_to_the_run_unless_something_else_is_wrong() {
+    let with = |more: &str| Config::parse(&format!("[processor]\nfilter = \"wind.speed > 3.0\"\n{more}"));
+    let live = "[source.s]\nmode = \"live\"\n[source.s.live]\nbrokers = [\"b\"]\ntopics = [\"t\"]\n";
+    assert!(with("").is_ok());
+    assert!(with("[source.s]\nmode = \"archive\"\n").is_ok());
+    let said = with(live).unwrap_err();
+    assert!(said[0].to_string().contains("`wind.speed`"), "{said:?}");
+    let said = with("workers = 0\n").unwrap_err();
+    assert_eq!(said.len(), 2, "{said:?}");
+    let types = Config::parse("[processor]\nfilter = \"magnitude && true\"\nworkers = 0\n").unwrap_err();
+    assert_eq!(types.len(), 2, "each once: {types:?}");
 }

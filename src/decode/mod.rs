@@ -168,7 +168,17 @@ impl Decoder {
         }
     }
 
-    /// Gives every schema that is bundled or was seen.
+    /// Takes note of the writer schema that a payload begins with, if it can be used: its fields are names that filters
+    /// may use. The payload may end anywhere behind its framing's header.
+    pub fn see(&self, head: &[u8]) {
+        let _ = match framing::detect(head) {
+            Ok(Framing::Container(container)) => self.by_text(container.schema).map(drop),
+            Ok(Framing::Confluent { id, .. }) => self.by_id(id).map(drop),
+            Err(error) => Err(error),
+        };
+    }
+
+    /// Gives every schema that is bundled or was seen, by this process or, in the registry's disk cache, by an earlier one.
     pub(crate) fn schemas(&self) -> Vec<Arc<Compiled>> {
         for (id, text) in schemas::BUNDLED_IDS {
             let _ = self
@@ -176,6 +186,9 @@ impl Decoder {
                 .cache
                 .by_id(id)
                 .unwrap_or_else(|| self.shared.cache.keep_id(id, self.compile(text.as_bytes())));
+        }
+        for id in self.shared.registry.iter().flat_map(Registry::ids_on_disk) {
+            let _ = self.by_id(id);
         }
         let bundled = schemas::BUNDLED_TEXTS
             .iter()

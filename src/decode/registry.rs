@@ -23,6 +23,7 @@ const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LAST_RETRY: Duration = Duration::from_secs(30);
 const ANSWER_MAX: u64 = 4 << 20;
 const WAITING_MAX: usize = 1024;
+const LISTED_MAX: usize = 256;
 
 /// `[schemas]`: where writer schemas come from that are not bundled.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -108,14 +109,29 @@ impl Registry {
         std::fs::read(self.path(id)).ok()
     }
 
-    /// The cache is keyed by the registry too: two registries may give one id to two schemas.
+    /// Gives the ids of the schemas in the disk cache, at most [`LISTED_MAX`].
+    pub(crate) fn ids_on_disk(&self) -> Vec<u32> {
+        let key = self.key();
+        let id = |name: &str| {
+            name.strip_prefix(&key)?
+                .strip_prefix('-')?
+                .strip_suffix(".json")?
+                .parse()
+                .ok()
+        };
+        let files = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let ids = files.filter_map(|file| id(file.file_name().to_str()?));
+        ids.take(LISTED_MAX).collect()
+    }
+
     fn path(&self, id: u32) -> PathBuf {
-        let key: String = Sha256::digest(self.url.as_bytes())
-            .iter()
-            .take(8)
-            .map(|b| format!("{b:02x}"))
-            .collect();
-        self.folder.join(format!("{key}-{id}.json"))
+        self.folder.join(format!("{}-{id}.json", self.key()))
+    }
+
+    /// The cache is keyed by the registry too: two registries may give one id to two schemas.
+    fn key(&self) -> String {
+        let digest = Sha256::digest(self.url.as_bytes());
+        digest.iter().take(8).map(|b| format!("{b:02x}")).collect()
     }
 
     /// Takes the turn to fetch an id, or tells how to wait for it.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::decode::packet::Packet;
 use crate::decode::{Decoder, Kind};
+use crate::nearest::nearest_path;
 
 /// What kind of value a name has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,17 +95,13 @@ impl Names {
 
     /// Finds the valid name most like `name`: whole, or by its last part.
     pub fn nearest(&self, name: &str) -> Option<String> {
-        let score = |known: &str| {
-            let last = known.rsplit('.').next().unwrap_or(known);
-            let by_last = strsim::jaro_winkler(last, name.rsplit('.').next().unwrap_or(name)) - 0.02;
-            strsim::jaro_winkler(known, name).max(by_last)
-        };
-        let best = self
-            .known
-            .keys()
-            .map(|known| (score(known), known))
-            .max_by(|a, b| a.0.total_cmp(&b.0));
-        best.filter(|(score, _)| *score > 0.7).map(|(_, known)| known.clone())
+        self.nearest_or(name, &[])
+    }
+
+    /// The same, where the names of `others` count too.
+    pub(crate) fn nearest_or(&self, name: &str, others: &[&str]) -> Option<String> {
+        let all = self.known.keys().map(String::as_str).chain(others.iter().copied());
+        nearest_path(name, all).map(str::to_owned)
     }
 }
 

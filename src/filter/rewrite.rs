@@ -7,9 +7,10 @@ use cel::IdedExpr;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, operators};
 use cel::common::types::CelDouble;
 
-use super::FilterError;
 use super::names::{HEADER, Names, Type};
+use super::{FilterError, matches};
 use crate::decode::WANTED_MAX;
+use crate::nearest::nearest;
 
 /// Where the value of a slot comes from.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,11 +24,12 @@ pub(super) enum Source {
 }
 
 /// Functions of the language that make sense on an alert, with what they give.
-const FUNCTIONS: [(&str, Type); 14] = [
+const FUNCTIONS: [(&str, Type); 15] = [
     ("size", Type::Int),
     ("contains", Type::Bool),
     ("startsWith", Type::Bool),
     ("endsWith", Type::Bool),
+    ("matches", Type::Bool),
     ("double", Type::Double),
     ("int", Type::Int),
     ("uint", Type::Int),
@@ -210,24 +212,29 @@ impl Rewriter<'_> {
             (operators::NEGATE, [kind]) => Ok(*kind),
             (operators::CONDITIONAL, [_, kind, _]) => Ok(*kind),
             (operators::INDEX | operators::OPT_INDEX | operators::OPT_SELECT, _) => Ok(Type::Any),
+            ("matches", _) => pattern(call),
             _ => function(name, target),
         }
     }
+}
+
+/// A pattern that is written out is checked here; a computed one that is no pattern makes the filter undefined.
+fn pattern(call: &mut CallExpr) -> Result<Type, FilterError> {
+    if let Some(Expr::Literal(LiteralValue::String(pattern))) = call.args.last().map(|arg| &arg.expr) {
+        matches::compile(pattern.inner())
+            .map_err(|cause| types(format!("has the pattern `{}`: {cause}", pattern.inner())))?;
+    }
+    call.func_name = matches::NAME.into();
+    Ok(Type::Bool)
 }
 
 fn function(name: &str, _target: Option<Type>) -> Result<Type, FilterError> {
     if let Some((_, kind)) = FUNCTIONS.iter().find(|(known, _)| *known == name) {
         return Ok(*kind);
     }
-    let score = |known: &str| strsim::jaro_winkler(known, name);
-    let best = FUNCTIONS
-        .iter()
-        .map(|(known, _)| *known)
-        .max_by(|a, b| score(a).total_cmp(&score(b)));
-    let nearest = best.filter(|known| score(known) > 0.7).map(str::to_owned);
     Err(FilterError::UnknownFunction {
         name: name.to_owned(),
-        nearest,
+        nearest: nearest(name, FUNCTIONS.iter().map(|(known, _)| *known)).map(str::to_owned),
     })
 }
 

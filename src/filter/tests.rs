@@ -148,3 +148,16 @@ fn one_filter_serves_several_schemas() {
     assert_eq!(filter.select(&packet(Some(0.3))), Selection::NotSelected);
     assert_eq!(filter.select(&packet(None)), Selection::Undefined);
 }
+
+#[test]
+fn a_pattern_is_matched_and_a_wrong_one_is_refused() {
+    assert_eq!(select("object_id.matches('^ZTF1[78][a-z]{7}$')"), Selection::Selected);
+    assert_eq!(select("matches(object_id, 'xyz')"), Selection::NotSelected);
+    assert_eq!(select("diaSource.band.matches('g')"), Selection::Undefined);
+    let refuse = |text: &str| Filter::compile(text, &Names::bundled()).unwrap_err().to_string();
+    let said = refuse("object_id.matches('ZTF(18')");
+    assert!(said.contains("`ZTF(18`: unclosed group"), "{said}");
+    let said = refuse("object_id.matches('(((a{1,900}){900}){900}){900}')");
+    assert!(said.contains("size limit"), "{said}");
+    assert!(refuse("object_id.match('a')").contains("`matches`"));
+}

@@ -1,26 +1,29 @@
 //! The decode stage: takes a stream's alerts, decodes them off the async threads, puts the packets into the queue.
 //!
 //! How it works: what is ready is decoded in turns on a blocking thread. A packet whose schema a registry is still asked
-//! for is held, and with it whatever its lane delivers meanwhile; other lanes go on. When the stream closes, what is held
-//! is released.
+//! for waits, and with it whatever its lane delivers meanwhile ([`Waiting`]); other lanes go on. When the stream closes,
+//! or when a bounded one has nothing else to do for [`StreamConfig::wait_within`], what waits is released.
 //! Invariants: a packet that does not decode is rejected with its reason and never reaches a handler; a tombstone (an
 //! empty payload from Kafka) is acknowledged and counted. Must not know of handlers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use tokio::time::Instant;
 
 use crate::decode::packet::Packet;
 use crate::decode::{DecodeError, Decoder};
 use crate::delivery::Delivery;
 use crate::record::{Lane, RawAlert};
 use crate::source::SourceError;
-use crate::stream::AlertStream;
+use crate::stream::{AlertStream, StreamObserver};
 
 use super::clock::Deliveries;
+use super::waiting::Waiting;
 
 /// Deliveries decoded in one turn on a blocking thread: the hop there is shared, and no delivery waits for others
 /// that are not there yet.
@@ -39,6 +42,10 @@ pub(super) struct Feed<P> {
     pub(super) decoder: Decoder,
     pub(super) deliveries: Arc<Deliveries>,
     pub(super) counts: Arc<FeedCounts>,
+    /// Tells what of the stream is open.
+    pub(super) observer: StreamObserver,
+    /// How long it waits for schemas when nothing else comes.
+    pub(super) wait_within: Option<Duration>,
     /// Puts a packet into the queue; dropped when the queue is closed, which releases it.
     pub(super) put: P,
 }
@@ -57,11 +64,14 @@ impl<P: Fn(Delivery<Packet>)> Feed<P> {
             decoder,
             deliveries,
             counts,
+            observer,
+            wait_within,
             put,
         } = self;
         let mut turns = alerts.ready_chunks(TURN);
-        let mut held = Held::default();
+        let mut waiting = Waiting::default();
         let mut resolving = FuturesUnordered::new();
+        let mut last_turn = Instant::now();
         loop {
             let (turn, end) = tokio::select! {
                 turn = turns.next() => {
@@ -69,9 +79,19 @@ impl<P: Fn(Delivery<Packet>)> Feed<P> {
                     deliveries.happened();
                     split(turn)
                 }
-                Some(id) = resolving.next() => (held.take(id), Ok(())),
+                Some(id) = resolving.next() => (waiting.take(id), Ok(())),
+                () = over(last_turn, wait_within), if !waiting.is_empty() => {
+                    let stats = observer.stats();
+                    if stats.waiting == 0 && stats.open <= waiting.len() as u64 {
+                        waiting.tell_that_it_is_left();
+                        return Ok(());
+                    }
+                    // Workers are busy with what was delivered before.
+                    (Vec::new(), Ok(()))
+                }
             };
-            let turn = held.behind(turn);
+            last_turn = Instant::now();
+            let turn = waiting.behind(turn);
             let (decoder_there, counts) = (decoder.clone(), counts.clone());
             let decoding = tokio::task::spawn_blocking(move || decode(turn, &decoder_there, &counts));
             let decoded = match decoding.await {
@@ -80,7 +100,7 @@ impl<P: Fn(Delivery<Packet>)> Feed<P> {
             };
             decoded.packets.into_iter().for_each(&put);
             for (id, delivery) in decoded.pending {
-                if held.hold(id, delivery) {
+                if waiting.add(id, delivery) {
                     let decoder = decoder.clone();
                     resolving.push(async move {
                         decoder.resolve(id).await;
@@ -93,50 +113,11 @@ impl<P: Fn(Delivery<Packet>)> Feed<P> {
     }
 }
 
-/// Deliveries that wait for a schema, per lane in their order. The byte budget bounds them.
-#[derive(Default)]
-struct Held {
-    lanes: HashMap<Lane, (u32, Vec<Delivery<RawAlert>>)>,
-}
-
-impl Held {
-    /// Keeps what stands behind a held delivery of its lane; gives the rest.
-    fn behind(&mut self, turn: Vec<Delivery<RawAlert>>) -> Vec<Delivery<RawAlert>> {
-        let mut free = Vec::with_capacity(turn.len());
-        for delivery in turn {
-            match self.lanes.get_mut(&delivery.position().lane) {
-                Some((_, waiting)) => waiting.push(delivery),
-                None => free.push(delivery),
-            }
-        }
-        free
-    }
-
-    /// Holds a delivery, and says whether it is the first that waits for this schema.
-    fn hold(&mut self, id: u32, delivery: Delivery<RawAlert>) -> bool {
-        let first = !self.lanes.values().any(|(waits_for, _)| *waits_for == id);
-        let lane = delivery.position().lane.clone();
-        self.lanes
-            .entry(lane)
-            .or_insert_with(|| (id, Vec::new()))
-            .1
-            .push(delivery);
-        first
-    }
-
-    /// Takes what waits for a schema.
-    fn take(&mut self, id: u32) -> Vec<Delivery<RawAlert>> {
-        let lanes: Vec<Lane> = self
-            .lanes
-            .iter()
-            .filter(|(_, (waits_for, _))| *waits_for == id)
-            .map(|(lane, _)| lane.clone())
-            .collect();
-        lanes
-            .iter()
-            .filter_map(|lane| self.lanes.remove(lane))
-            .flat_map(|(_, waiting)| waiting)
-            .collect()
+/// Waits until so long after the last turn; for ever without a bound.
+async fn over(last_turn: Instant, within: Option<Duration>) {
+    match within {
+        Some(within) => tokio::time::sleep_until(last_turn + within).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -160,7 +141,13 @@ struct Decoded {
 
 fn decode(turn: Vec<Delivery<RawAlert>>, decoder: &Decoder, counts: &FeedCounts) -> Decoded {
     let mut decoded = Decoded::default();
+    // A lane's alerts behind one that waits wait too.
+    let mut stopped: HashMap<Lane, u32> = HashMap::new();
     for delivery in turn {
+        if let Some(id) = stopped.get(&delivery.position().lane) {
+            decoded.pending.push((*id, delivery));
+            continue;
+        }
         if is_tombstone(&delivery) {
             counts.tombstones.fetch_add(1, Ordering::Relaxed);
             delivery.ack();
@@ -168,7 +155,10 @@ fn decode(turn: Vec<Delivery<RawAlert>>, decoder: &Decoder, counts: &FeedCounts)
         }
         match delivery.try_map(|raw| decoder.decode(&raw.payload)) {
             Ok(packet) => decoded.packets.push(packet),
-            Err((delivery, DecodeError::SchemaPending { id })) => decoded.pending.push((id, delivery)),
+            Err((delivery, DecodeError::SchemaPending { id })) => {
+                stopped.insert(delivery.position().lane.clone(), id);
+                decoded.pending.push((id, delivery));
+            }
             Err((delivery, error)) => delivery.reject_as(error.into()),
         }
     }

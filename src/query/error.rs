@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::nearest::nearest;
+
 /// A refused query. Nothing was touched: on the command line this is exit code 2.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +31,7 @@ pub enum QueryError {
         flag: &'static str,
     },
     /// A name that is no flag of a query.
-    #[error("`{key}` is no part of a query: {}", nearest(key))]
+    #[error("`{key}` is no part of a query: {}", meant(key))]
     UnknownKey {
         /// The name as it was written.
         key: String,
@@ -74,12 +76,9 @@ fn shortened(value: String) -> String {
     }
 }
 
-fn nearest(key: &str) -> String {
-    let close = super::text::KEYS
-        .iter()
-        .map(|known| (strsim::jaro_winkler(key, known), known));
-    match close.max_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((likeness, known)) if likeness > 0.7 => format!("the nearest valid name is `{known}`"),
-        _ => format!("valid names are {}", super::text::KEYS.join(", ")),
+fn meant(key: &str) -> String {
+    match nearest(key, super::text::KEYS) {
+        Some(known) => format!("the nearest valid name is `{known}`"),
+        None => format!("valid names are {}", super::text::KEYS.join(", ")),
     }
 }

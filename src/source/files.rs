@@ -9,6 +9,7 @@
 //! any other. Links and devices inside a folder or an archive are refused, links to files in a folder are followed.
 
 mod archive;
+mod heads;
 mod progress;
 mod reader;
 mod walk;
@@ -26,6 +27,7 @@ use crate::ack::Rejection;
 use crate::error::ErrorClass;
 use crate::record::SourceId;
 
+pub use heads::heads;
 pub use progress::FilesProgress;
 use reader::Reader;
 

@@ -11,6 +11,7 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use serde_json::Value;
 
 use crate::common::{TestDb, fixtures};
+use crate::registry::{self, Registry};
 use crate::support::{command, finish, json_on, on, run, signal, write_packets};
 
 const TOPIC: &str = "alerts";
@@ -49,6 +50,19 @@ impl Scene {
             producer
                 .send(BaseRecord::<(), [u8]>::to(TOPIC).payload(&packet))
                 .unwrap();
+        }
+        producer.flush(Duration::from_secs(30)).unwrap();
+    }
+
+    /// Sends to one partition.
+    fn send_to(&self, partition: i32, packets: impl Iterator<Item = Vec<u8>>) {
+        let producer: BaseProducer = ClientConfig::new()
+            .set("bootstrap.servers", self.broker.bootstrap())
+            .create()
+            .unwrap();
+        for packet in packets {
+            let record = BaseRecord::<(), [u8]>::to(TOPIC).partition(partition).payload(&packet);
+            producer.send(record).unwrap();
         }
         producer.flush(Duration::from_secs(30)).unwrap();
     }
@@ -274,4 +288,59 @@ async fn an_archive_source_with_a_live_table_is_ingested_from_it() {
     assert_eq!(said.exits(0).json()["archived"], 4);
     fs::write(scene.config(), "[source.ztf]\nmode = \"archive\"\n").unwrap();
     on(&db, ["ingest", "--config", &scene.config(), "--source", "ztf"]).exits(2);
+}
+
+#[test]
+fn an_unknown_schema_makes_its_partition_wait_while_the_registry_is_down_and_the_next_run_goes_on() {
+    let scene = Scene::with(0..0, "none");
+    let server = Registry::start(&[503]);
+    let text = fs::read_to_string(scene.config()).unwrap();
+    let cache = scene.path("cache");
+    let schemas = format!(
+        "[schemas]\nregistry = \"{}\"\ncache = \"{}\"\n",
+        server.url,
+        cache.display()
+    );
+    fs::write(scene.config(), text + &schemas).unwrap();
+    let unknown = (1..=3).map(registry::packet);
+    let known = (0..5).map(fixtures::ztf_packet);
+    scene.send_to(0, unknown.chain(known.clone()));
+    scene.send_to(1, known.clone());
+    scene.send_to(2, known);
+
+    let config = scene.config();
+    let start = || {
+        let mut command = command();
+        command.args(["run", "--config", &config]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mut child = start();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let mut first: Vec<Value> = lines
+        .by_ref()
+        .take(10)
+        .map(|line| serde_json::from_str(&line.unwrap()).unwrap())
+        .collect();
+    // The schema is there before the run ends: the same run goes on with the partition that waited.
+    server.answer(200);
+    first.extend(
+        lines
+            .by_ref()
+            .take(8)
+            .map(|line| serde_json::from_str(&line.unwrap()).unwrap()),
+    );
+    let partition = |line: &Value| line["position"].as_str().unwrap().split('/').nth(1).unwrap().to_owned();
+    assert!(first[..10].iter().all(|line| partition(line) != "0"), "{first:#?}");
+    assert!(first[10..].iter().all(|line| partition(line) == "0"), "{first:#?}");
+    signal(child.id(), "TERM");
+    assert_eq!(lines.count(), 0);
+    finish(child).exits(0);
+
+    // Down again, after a restart: the disk cache has the schema, so nothing waits and nothing is asked.
+    let asked = server.asked();
+    server.answer(503);
+    scene.send_to(0, [registry::packet(9)].into_iter());
+    let lines = run(["run", "--config", &config, "--until-idle", "2"]).exits(0).lines();
+    assert_eq!(lines.len(), 1);
+    assert_eq!(server.asked(), asked);
 }

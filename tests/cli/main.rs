@@ -10,6 +10,10 @@ mod doctor;
 mod examples;
 mod groups;
 mod live;
+mod names;
+#[allow(dead_code, unreachable_pub, reason = "shared with the decoder's tests")]
+#[path = "../common/registry.rs"]
+mod registry;
 mod run;
 mod simulate;
 mod support;

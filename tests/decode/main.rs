@@ -11,10 +11,14 @@ mod mutation;
 mod registry;
 mod tolerance;
 mod views;
+mod waiting;
 
 #[allow(dead_code, reason = "shared with the fuzz targets")]
 #[path = "../../fuzz/src/generate.rs"]
 mod generate;
+#[allow(dead_code, reason = "shared with the tests of the command line")]
+#[path = "../common/registry.rs"]
+mod registry_server;
 #[allow(dead_code, reason = "shared with the fuzz targets")]
 #[path = "../../fuzz/src/targets.rs"]
 mod targets;

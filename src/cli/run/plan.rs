@@ -8,12 +8,12 @@ use super::RunArgs;
 use crate::archive::groups::check_name;
 use crate::cli::Call;
 use crate::cli::error::{CliError, CliResult};
+use crate::cli::names::{Checked, Uses};
 use crate::cli::output::Format;
 use crate::cli::query_args;
 use crate::cli::sources::{From, no_source};
 use crate::config::{Config, Mode, SourceConfig};
 use crate::decode::Decoder;
-use crate::filter::{Filter, Names};
 use crate::processor::{ProcessorConfig, QueueConfig};
 use crate::query::{NightStart, QueryText};
 use crate::record::SourceId;
@@ -29,8 +29,8 @@ pub(super) struct Plan {
     pub(super) processor: ProcessorConfig,
     /// Where selected alerts go.
     pub(super) sink: SinkConfig,
-    /// Which alerts are selected.
-    pub(super) filter: Option<Filter>,
+    /// Which alerts are selected, checked as far as that goes without asking anybody.
+    pub(super) names: Checked,
     /// What decodes.
     pub(super) decoder: Decoder,
     /// The database, where one is named; always when a source reads the archive.
@@ -60,6 +60,15 @@ pub(super) fn plan(call: &Call, args: &RunArgs) -> CliResult<Plan> {
     };
     flags.check_that_they_have_a_source(&chosen)?;
     let night = config.night.starts_at;
+    let mut processor = config.processor;
+    if let Some(text) = args.filter.clone() {
+        processor.filter = Some(text);
+    }
+    let uses = Uses {
+        filter: processor.filter.as_deref(),
+        sink: &sink,
+    };
+    let names = uses.check(&decoder)?;
     let inputs = chosen
         .into_iter()
         .map(|(name, source)| {
@@ -75,26 +84,18 @@ pub(super) fn plan(call: &Call, args: &RunArgs) -> CliResult<Plan> {
         })
         .collect::<CliResult<Vec<_>>>()?;
     let needs_database = inputs.iter().any(|input| input.from.needs_archive());
-    let database_url = if needs_database {
-        Some(call.database_url()?)
-    } else {
-        call.database_url_if_named()?
+    let database_url = match (needs_database, &names) {
+        (false, _) => call.database_url_if_named()?,
+        (true, Checked::Fine(_)) => Some(call.database_url()?),
+        // Without an archive there is nothing that could know the name.
+        (true, Checked::Unknown(error)) => Some(call.database_url().map_err(|_| error.clone())?),
     };
-    let mut processor = config.processor;
     if let Some(workers) = args.workers {
         processor.workers = workers as usize;
     }
-    if let Some(text) = args.filter.clone() {
-        processor.filter = Some(text);
-    }
-    let filter = processor
-        .filter
-        .as_deref()
-        .map(|text| Filter::compile(text, &Names::of(&decoder)))
-        .transpose();
     Ok(Plan {
         inputs,
-        filter: filter.map_err(|error| CliError::refused("filter", error))?,
+        names,
         decoder,
         queue: config.queue,
         processor,

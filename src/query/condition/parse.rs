@@ -4,6 +4,7 @@
 
 use super::token::{Token, tokens};
 use super::{Column, Condition, Op, Operand};
+use crate::nearest::nearest;
 use crate::query::BANDS;
 
 /// Longest condition, characters.
@@ -180,14 +181,8 @@ fn column(name: &str) -> Result<Column, String> {
     if name == "null" {
         return Err("a comparison with null is always undefined and would select nothing".into());
     }
-    let close = Column::ALL
-        .into_iter()
-        .map(|column| (strsim::jaro_winkler(name, column.name()), column.name()));
-    let nearest = close
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .filter(|(likeness, _)| *likeness > 0.7);
-    let nearest = nearest
-        .map(|(_, known)| format!(" (did you mean `{known}`?)"))
+    let nearest = nearest(name, Column::ALL.into_iter().map(Column::name))
+        .map(|known| format!(" (did you mean `{known}`?)"))
         .unwrap_or_default();
     Err(format!(
         "`{name}` is no indexed column{nearest}; {FORM}; `run --filter` takes any field of the packet"

@@ -22,6 +22,9 @@ pub struct StreamConfig {
     pub max_span: usize,
     /// A position that keeps its stream from going on for this long is an error; `None` waits for ever. 15 min.
     pub stall_after: Option<Duration>,
+    /// How long a stream whose only open alerts wait for something from outside (a schema) waits with them before it
+    /// ends and leaves them uncommitted: for a bounded read. `None`, the default, waits for ever.
+    pub wait_within: Option<Duration>,
     /// How long open deliveries may take to settle when both ends of the stream were dropped without a shutdown. 30 s.
     pub drain_within: Duration,
     /// How long a source may take to write its last commit. 10 s.
@@ -38,6 +41,7 @@ impl Default for StreamConfig {
             budget: ByteBudget::new(128 << 20),
             max_span: 10_000,
             stall_after: Some(Duration::from_secs(15 * 60)),
+            wait_within: None,
             drain_within: Duration::from_secs(30),
             commit_within: Duration::from_secs(10),
             quota: None,
@@ -52,6 +56,7 @@ impl fmt::Debug for StreamConfig {
             .field("bytes_max", &self.budget.bytes_max())
             .field("max_span", &self.max_span)
             .field("stall_after", &self.stall_after)
+            .field("wait_within", &self.wait_within)
             .field("drain_within", &self.drain_within)
             .field("commit_within", &self.commit_within)
             .field("quota", &self.quota.as_ref().map(DeliveryQuota::left))

@@ -38,7 +38,7 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(source: SourceId, cfg: StreamConfig) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State::new(source.clone())),
+            state: Mutex::new(State::new(source.clone(), cfg.budget.bytes_max())),
             source,
             cfg,
             stream: Mutex::new(None),
@@ -217,7 +217,8 @@ impl Core {
         let settled = self.until(|state| {
             epochs
                 .iter()
-                .all(|epoch| state.lanes.get(*epoch).is_none_or(|lane| lane.open == 0))
+                // What waits for something from outside is not waited for.
+                .all(|epoch| state.lanes.get(*epoch).is_none_or(|lane| lane.open <= lane.aside))
                 .then_some(())
         });
         // Only the waiting is bounded; what was not settled by then counts as released.
@@ -278,6 +279,7 @@ impl Core {
         state
             .lanes
             .current(lane)
+            .filter(|lane| lane.aside == 0)
             .map_or(0, |lane| self.cfg.max_span.saturating_sub(lane.tracker.span()))
     }
 
@@ -337,6 +339,8 @@ impl Core {
         let epoch = state.lanes.epoch(lane).ok_or(Reserve::LaneGone)?;
         match state.lanes.get_mut(epoch) {
             Some(lane) if lane.stopped => Err(Reserve::LaneGone),
+            // What waits for something from outside is no stall.
+            Some(lane) if lane.aside > 0 => Err(Reserve::LaneFull),
             Some(lane) if lane.tracker.span() >= self.cfg.max_span => {
                 lane.blocked_since.get_or_insert_with(Instant::now);
                 Err(Reserve::LaneFull)
@@ -383,6 +387,18 @@ impl Core {
 impl Settle for Core {
     fn is_open(&self, key: u64) -> bool {
         self.state.lock().is_open(key, Instant::now())
+    }
+
+    fn set_aside(&self, key: u64) {
+        let freed = self.state.lock().set_aside(key);
+        drop(freed);
+    }
+
+    fn take_up(&self, key: u64) {
+        let was_aside = self.state.lock().take_up(key);
+        if was_aside {
+            self.room.notify_waiters();
+        }
     }
 
     fn settle(&self, key: u64, what: Settlement) {

@@ -26,6 +26,8 @@ pub(super) struct LaneState {
     pub(super) tracker: AckTracker,
     /// Handed out and not settled.
     pub(super) open: usize,
+    /// Handed out, and waiting for something from outside: meanwhile nothing more is admitted.
+    pub(super) aside: usize,
     /// It is being revoked: hand out and admit nothing more.
     pub(super) stopped: bool,
     /// Since when its full span has kept the source waiting without progress.
@@ -105,6 +107,7 @@ impl Lanes {
                 lane,
                 tracker: AckTracker::starting_at(from),
                 open: 0,
+                aside: 0,
                 stopped: false,
                 blocked_since: None,
                 behind: None,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use super::budget::Taken;
+use super::budget::{ByteBudget, Taken};
 use super::lanes::{Ending, Lanes, Sync};
 use super::{Commit, Permit, StreamConfig, StreamStats};
 use crate::ack::{Rejection, Settlement};
@@ -41,6 +41,8 @@ pub(super) struct Held {
     pub(super) raw: RawAlert,
     pub(super) permit: OwnedSemaphorePermit,
     pub(super) attempt: u32,
+    /// It waits for something from outside.
+    pub(super) is_aside: bool,
     /// The source itself rejects it; no consumer sees it.
     pub(super) verdict: Option<Rejection>,
 }
@@ -86,6 +88,9 @@ pub(super) struct State {
     pub(super) error: Option<(SourceError, Phase)>,
     /// Since when the byte budget has kept the source waiting without a settlement.
     pub(super) bytes_blocked_since: Option<Instant>,
+    /// The bytes of alerts that wait for something from outside, as many as the stream's own: they are bounded, and do
+    /// not keep the other lanes from going on.
+    aside: ByteBudget,
     pub(super) first_settled: Option<Instant>,
     pub(super) remaining: Option<u64>,
     /// Flushes that wait.
@@ -111,7 +116,7 @@ pub(super) struct Changes {
 }
 
 impl State {
-    pub(super) fn new(source: SourceId) -> Self {
+    pub(super) fn new(source: SourceId, bytes_max: usize) -> Self {
         Self {
             source,
             lanes: Lanes::default(),
@@ -124,6 +129,7 @@ impl State {
             stats: StreamStats::default(),
             error: None,
             bytes_blocked_since: None,
+            aside: ByteBudget::new(bytes_max),
             first_settled: None,
             remaining: None,
             flushes: 0,
@@ -155,6 +161,7 @@ impl State {
             raw,
             permit: bytes,
             attempt: 0,
+            is_aside: false,
             verdict,
         });
         true
@@ -207,8 +214,35 @@ impl State {
             .is_some_and(|held| self.lanes.is_valid(held.epoch, now))
     }
 
+    /// Stops the lane of a delivery that waits for something from outside; gives the bytes that are free for other
+    /// lanes, to be freed outside of locks.
+    pub(super) fn set_aside(&mut self, key: u64) -> Option<OwnedSemaphorePermit> {
+        let held = self.open.get_mut(&key).filter(|held| !held.is_aside)?;
+        held.is_aside = true;
+        if let Some(lane) = self.lanes.get_mut(held.epoch) {
+            lane.aside += 1;
+            lane.blocked_since = None;
+        }
+        let bytes = self.aside.try_take(held.raw.payload.len())?;
+        self.bytes_blocked_since = None;
+        Some(std::mem::replace(&mut held.permit, bytes))
+    }
+
+    /// Lets the lane of such a delivery go on; says whether it was one.
+    pub(super) fn take_up(&mut self, key: u64) -> bool {
+        let Some(held) = self.open.get_mut(&key).filter(|held| held.is_aside) else {
+            return false;
+        };
+        held.is_aside = false;
+        if let Some(lane) = self.lanes.get_mut(held.epoch) {
+            lane.aside = lane.aside.saturating_sub(1);
+        }
+        true
+    }
+
     /// Records the settlement of a delivery.
     pub(super) fn settle(&mut self, key: u64, what: Settlement, now: Instant) -> Changes {
+        let was_aside = self.take_up(key);
         let Some(held) = self.open.remove(&key) else {
             self.stats.late += 1;
             return Changes::default();
@@ -237,6 +271,7 @@ impl State {
         if self.phase == Phase::Closing && self.open.is_empty() {
             self.lanes.hurry(now);
         }
+        changes.room |= was_aside;
         let lane = self.lanes.get(epoch);
         changes.lane = lane.is_none_or(|lane| lane.open == 0 || lane.tracker.unsettled() == 0);
         changes.commit = self.lanes.next_due() != due || self.phase != Phase::Running || self.input_ended;
@@ -259,7 +294,7 @@ impl State {
         self.stats.open = 0;
         for held in std::mem::take(&mut self.open).into_values() {
             if let Some(lane) = self.lanes.get_mut(held.epoch) {
-                lane.open = 0;
+                (lane.open, lane.aside) = (0, 0);
             }
         }
         self.lanes.hurry(now);

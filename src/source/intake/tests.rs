@@ -359,3 +359,45 @@ async fn settlements_from_many_threads_all_count() {
     intake.committed(&batch);
     assert_eq!((intake.budget().used(), intake.stats().open), (0, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_set_aside_stops_its_lane_and_leaves_the_budget_to_the_others() {
+    let intake = intake_with(StreamConfig {
+        stall_after: Some(Duration::from_secs(60)),
+        ..bytes_max(2000)
+    });
+    intake.open(LANE);
+    intake.open(OTHER);
+    intake.give(&LANE, 0);
+    intake.give(&LANE, 1);
+    assert!(matches!(intake.try_reserve(&OTHER, 1000), Reserve::Full));
+    let waits = intake.take(2);
+    waits.iter().for_each(Delivery::set_aside);
+    assert_eq!((intake.budget().used(), intake.lane_room(&LANE)), (0, 0));
+    assert!(matches!(intake.try_reserve(&LANE, 1000), Reserve::LaneFull));
+    pass(120_000).await;
+    assert_eq!(intake.core.stalled(), None, "waiting is no stall");
+    intake.give(&OTHER, 0);
+    intake.next().unwrap().ack();
+    let blocked = tokio::spawn({
+        let intake = intake.clone();
+        async move { intake.reserve(&LANE, 1000).await.is_some() }
+    });
+    waits.iter().for_each(Delivery::take_up);
+    assert!(blocked.await.unwrap(), "the lane goes on");
+    waits.into_iter().for_each(Delivery::ack);
+    assert_eq!((intake.budget().used(), intake.stats().acked), (0, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revocation_does_not_wait_for_what_is_set_aside() {
+    let intake = intake();
+    intake.open(LANE);
+    intake.give(&LANE, 0);
+    let waits = intake.next().unwrap();
+    waits.set_aside();
+    let start = Instant::now();
+    let (at, last) = after(start, intake.revoke(&[LANE], start + Duration::from_secs(20))).await;
+    assert_eq!((at, last.len(), intake.stats().released), (0, 0, 1));
+    assert!(!waits.is_open());
+}

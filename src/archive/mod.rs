@@ -23,6 +23,7 @@ mod row;
 pub mod sql;
 mod store;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -199,13 +200,36 @@ fn connect_options(url: &str, application: &str) -> Result<PgConnectOptions, Arc
         None => return Err(refused("it has no scheme")),
     }
     // The parser's own message could repeat a part of the password.
-    let parsed: PgConnectOptions = url
+    let parsed: PgConnectOptions = without_empty_host(url)
         .parse()
         .map_err(|_| refused("host, port, database or a parameter is malformed"))?;
     Ok(parsed
         .application_name(application)
         .options(SESSION)
         .disable_statement_logging())
+}
+
+/// Rewrites `postgres://USER:PASSWORD@/DATABASE`, as libpq takes it for a Unix socket, into what the parser takes: the
+/// user and the password as parameters, since a URL with a user must have a host for it.
+pub(crate) fn without_empty_host(url: &str) -> Cow<'_, str> {
+    let parts = url.split_once("://").and_then(|(scheme, rest)| {
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, tail) = rest.split_at(end);
+        Some((scheme, authority.strip_suffix('@')?, tail))
+    });
+    let Some((scheme, who, tail)) = parts else {
+        return Cow::Borrowed(url);
+    };
+    // Both places are percent-encoded; what only a parameter gives a meaning to is encoded besides.
+    let value = |text: &str| text.replace('&', "%26").replace('+', "%2B");
+    let (user, password) = who.split_once(':').unwrap_or((who, ""));
+    let mark = if tail.contains('?') { '&' } else { '?' };
+    let mut rewritten = format!("{scheme}://{tail}{mark}user={}", value(user));
+    if !password.is_empty() {
+        rewritten.push_str("&password=");
+        rewritten.push_str(&value(password));
+    }
+    Cow::Owned(rewritten)
 }
 
 fn pool_of(connect: &PgConnectOptions, connections: u32) -> PgPool {
@@ -269,6 +293,22 @@ mod tests {
             assert!(!error.to_string().contains("secret"), "{error}");
         }
         Archive::check_url("postgres://u:secret@h:5432/d?sslmode=disable").unwrap();
+    }
+
+    #[test]
+    fn a_url_of_a_socket_may_name_a_user_and_no_host() {
+        for url in [
+            "postgres://me@/sky?host=/run/pg",
+            "postgres://me:a+b%20c@/sky?host=/run/pg",
+        ] {
+            let options = connect_options(url, "test").unwrap();
+            assert_eq!(options.get_username(), "me");
+            assert_eq!(place_of(&options), "/run/pg/sky");
+        }
+        assert_eq!(
+            connect_options("postgresql://me@/sky", "test").unwrap().get_username(),
+            "me"
+        );
     }
 
     #[tokio::test]

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::Call;
+use super::embedded::database::OwnDatabase;
 use super::embedded::postgres::PrivatePostgres;
 use super::error::{CliError, CliResult, Exit};
 use super::open_archive;
@@ -22,7 +23,7 @@ use super::output;
 use super::signals::Signals;
 use super::sources::From;
 use crate::archive::ingest::ArchiveWriter;
-use crate::archive::{Archive, ArchiveOptions};
+use crate::archive::{Archive, ArchiveOptions, without_empty_host};
 use crate::decode::Decoder;
 use crate::filter::{Filter, Names};
 use crate::pipeline::{self, Ended, Limits, Pipeline, Selector};
@@ -51,7 +52,8 @@ Examples:
   alertstream demo
   alertstream demo --alerts 5000 --workers 8 --keep
 
-Uses a private Postgres of the installed binaries and a Kafka broker inside the process; DATABASE_URL is not touched.")]
+Uses a private Postgres of the installed binaries and a Kafka broker inside the process. With --database-url or
+DATABASE_URL it uses that server: a database of its own there, dropped at the end.")]
 pub(super) struct DemoArgs {
     /// Alerts of the simulated night.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=20_000))]
@@ -93,17 +95,69 @@ struct Ran {
 pub(super) async fn run(call: &Call, args: &DemoArgs) -> CliResult {
     let signals = Signals::watch()?;
     let folder = Folder::make(args.keep)?;
-    output::say("starting a private Postgres");
-    let postgres = PrivatePostgres::start()
-        .await
-        .map_err(|error| CliError::failed("postgres", error))?;
+    let postgres = Postgres::start(call).await?;
     let result = show(args, postgres.url(), &folder, &signals.first()).await;
-    postgres.stop().await;
+    postgres.stop().await?;
     let shown = result?;
     output::result(call.format, &shown, |shown| text(shown, args, &folder))?;
     match shown.same {
         true => Ok(Exit::Finished),
         false => Err(CliError::failed("demo", "the runs did not select the same alerts")),
+    }
+}
+
+/// Where the demo's archive stands.
+enum Postgres {
+    Private(PrivatePostgres),
+    Given(OwnDatabase),
+}
+
+impl Postgres {
+    async fn start(call: &Call) -> CliResult<Self> {
+        let Some(server) = call.database_url_if_named()? else {
+            output::say("starting a private Postgres");
+            let private = PrivatePostgres::start().await;
+            return private.map(Self::Private).map_err(|e| CliError::failed("postgres", e));
+        };
+        // Says in words why it cannot be reached.
+        let place = Archive::connect(&server, &ArchiveOptions::default())
+            .await?
+            .place()
+            .to_owned();
+        let own = OwnDatabase::create(&without_empty_host(&server), "alertstream_demo")
+            .await
+            .map_err(|error| {
+                CliError::failed("postgres", format!("no database could be made on {place}: {error}")).hint(
+                    "give a role that may create databases, or none at all: the demo then starts a Postgres of its own",
+                )
+            })?;
+        output::say(format!(
+            "using the database {} on {place}, dropped at the end",
+            own.name()
+        ));
+        Ok(Self::Given(own))
+    }
+
+    fn url(&self) -> &str {
+        match self {
+            Self::Private(private) => private.url(),
+            Self::Given(own) => own.url(),
+        }
+    }
+
+    async fn stop(self) -> CliResult<()> {
+        match self {
+            Self::Private(private) => {
+                private.stop().await;
+                Ok(())
+            }
+            Self::Given(own) => own.discard().await.map_err(|error| {
+                CliError::failed(
+                    "postgres",
+                    format!("the database {} could not be dropped: {error}", own.name()),
+                )
+            }),
+        }
     }
 }
 

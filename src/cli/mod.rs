@@ -109,21 +109,21 @@ enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Count(count::CountArgs),
-    Doctor(doctor::DoctorArgs),
-    Export(export::ExportArgs),
     Demo(demo::DemoArgs),
-    Dlq(dlq::DlqArgs),
-    Ingest(ingest::IngestArgs),
-    Retention(retention::RetentionArgs),
-    Run(Box<run::RunArgs>),
-    Group(group::GroupArgs),
-    Inspect(inspect::InspectArgs),
     Migrate(migrate::MigrateArgs),
-    Simulate(simulate::SimulateArgs),
+    Ingest(ingest::IngestArgs),
+    Count(count::CountArgs),
+    Export(export::ExportArgs),
+    Group(group::GroupArgs),
+    Run(Box<run::RunArgs>),
     Produce(produce::ProduceArgs),
-    Lag(lag::LagArgs),
+    Simulate(simulate::SimulateArgs),
+    Inspect(inspect::InspectArgs),
+    Dlq(dlq::DlqArgs),
     Seek(seek::SeekArgs),
+    Lag(lag::LagArgs),
+    Doctor(doctor::DoctorArgs),
+    Retention(retention::RetentionArgs),
 }
 
 /// What every command gets: the global options and the checked configuration file.

@@ -26,6 +26,27 @@ fn the_demo_selects_the_same_alerts_live_and_replayed() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_uses_a_given_server_and_leaves_no_database_on_it() {
+    let db = TestDb::empty().await;
+    let said = run(["demo", "--alerts", "8", "--database-url", db.url()]).exits(0);
+    let mine = said
+        .stderr
+        .split_whitespace()
+        .find(|word| word.starts_with("alertstream_demo_"))
+        .unwrap();
+    let left: Vec<String> = sqlx::query_scalar("SELECT datname::text FROM pg_database")
+        .fetch_all(&db.pool().await)
+        .await
+        .unwrap();
+    assert!(!left.iter().any(|name| name == mine), "{left:?}");
+    let tables: i64 = sqlx::query_scalar("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")
+        .fetch_one(&db.pool().await)
+        .await
+        .unwrap();
+    assert_eq!(tables, 0, "the given database is not touched");
+}
+
 #[test]
 fn the_demo_keeps_its_files_when_asked() {
     let said = run(["demo", "--alerts", "8", "--keep"]).exits(0);

@@ -9,12 +9,11 @@
 pub mod fixtures;
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use alertstream::archive::{Archive, ArchiveOptions};
+use alertstream::cli::embedded::database::OwnDatabase;
 use alertstream::cli::embedded::postgres::PrivatePostgres;
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
-use sqlx::{AssertSqlSafe, Connection};
+use sqlx::postgres::{PgPool, PgPoolOptions};
 use tokio::sync::OnceCell;
 
 /// The server of this test process: the one named by `ALERTSTREAM_TEST_DATABASE_URL` or `DATABASE_URL`, else a private
@@ -35,11 +34,7 @@ async fn server() -> &'static PrivatePostgres {
 }
 
 /// A fresh database, dropped with this value.
-pub struct TestDb {
-    url: String,
-    name: String,
-    admin_url: String,
-}
+pub struct TestDb(Option<OwnDatabase>);
 
 impl TestDb {
     /// Makes a database with the archive's tables.
@@ -56,23 +51,18 @@ impl TestDb {
 
     /// Makes a database without tables on the server at `admin_url` (for tests that crash a server of their own).
     pub async fn on(admin_url: &str) -> Self {
-        let name = format!("alertstream_test_{}", uuid::Uuid::new_v4().simple());
-        admin(admin_url, format!("CREATE DATABASE {name}")).await;
-        Self {
-            url: with_database(admin_url, &name),
-            name,
-            admin_url: admin_url.to_owned(),
-        }
+        let made = OwnDatabase::create(admin_url, "alertstream_test").await;
+        Self(Some(made.expect("a database")))
     }
 
     /// Gives its URL.
     pub fn url(&self) -> &str {
-        &self.url
+        self.0.as_ref().expect("until it is dropped").url()
     }
 
     /// Opens the archive in it.
     pub async fn archive(&self) -> Archive {
-        Archive::connect(&self.url, &ArchiveOptions::default())
+        Archive::connect(self.url(), &ArchiveOptions::default())
             .await
             .expect("the archive")
     }
@@ -81,7 +71,7 @@ impl TestDb {
     pub async fn pool(&self) -> PgPool {
         PgPoolOptions::new()
             .max_connections(4)
-            .connect(&self.url)
+            .connect(self.url())
             .await
             .expect("a pool")
     }
@@ -89,45 +79,19 @@ impl TestDb {
 
 impl Drop for TestDb {
     fn drop(&mut self) {
-        let (admin_url, name) = (self.admin_url.clone(), self.name.clone());
+        let Some(own) = self.0.take() else {
+            return;
+        };
         // Drop is not async and the test's runtime is busy running it: a thread with a runtime of its own.
         let dropping = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
                 .expect("a runtime");
-            runtime.block_on(async {
-                if let Ok(mut connection) = PgConnection::connect(&admin_url).await {
-                    let drop = AssertSqlSafe(format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"));
-                    let _ = sqlx::query(drop).execute(&mut connection).await;
-                }
-            });
+            let _ = runtime.block_on(own.discard());
         });
         let _ = dropping.join();
     }
-}
-
-async fn admin(url: &str, statement: String) {
-    let mut connection = PgConnection::connect(url).await.expect("the test server");
-    sqlx::query(AssertSqlSafe(statement))
-        .execute(&mut connection)
-        .await
-        .expect("an administrative statement");
-    let _ = connection.close().await;
-}
-
-/// Gives the URL with another database name.
-fn with_database(url: &str, name: &str) -> String {
-    PgConnectOptions::from_str(url).expect("the server's URL");
-    let (base, parameters) = url.split_once('?').unwrap_or((url, ""));
-    let (scheme, rest) = base.split_once("://").expect("a scheme");
-    let authority = rest.split('/').next().unwrap_or_default();
-    let parameters = if parameters.is_empty() {
-        String::new()
-    } else {
-        format!("?{parameters}")
-    };
-    format!("{scheme}://{authority}/{name}{parameters}")
 }
 
 /// Gives the corpus' folder, or says that the test `name` was skipped.

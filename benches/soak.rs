@@ -113,7 +113,7 @@ impl Soak {
                 Some(status) if status.state == GroupState::Exhausted => break status,
                 _ => {}
             }
-            let wait = random.as_mut().map_or(100, |random| random.random_range(50..300));
+            let wait = random.as_mut().map_or(100, |random| random.random_range(100..900));
             tokio::time::sleep(Duration::from_millis(wait)).await;
             let Some(random) = &mut random else {
                 continue;

@@ -1,7 +1,7 @@
-"""What fastavro costs for the packet of `cargo bench --bench decode`: `python3 benches/fastavro.py PACKET.avro`.
+"""What fastavro costs for one packet: `python3 benches/fastavro.py PACKET.avro`.
 
-The two gates against it are ratios to the figures of that bench on the same machine: cached / full flat decode at least
-80, container reader / header alone at least 100.
+`cargo bench --bench decode` runs it on its packets and makes the two gates of its figures: cached / full flat decode at
+least 80, container reader / header alone at least 100.
 """
 
 import io

@@ -9,10 +9,13 @@
     unreachable_pub
 )]
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use alertstream::decode::Decoder;
 
+#[path = "../fuzz/src/any.rs"]
+mod any;
 #[path = "../fuzz/src/generate.rs"]
 mod generate;
 #[path = "../fuzz/src/targets.rs"]
@@ -34,44 +37,63 @@ const SCHEMAS: [(u32, &str); 4] = [
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let after = |flag: &str| {
-        args.iter()
-            .skip_while(|a| *a != flag)
-            .nth(1)
-            .map(|v| v.parse().expect("a number"))
-    };
-    let within = Duration::from_secs(after("--seconds").unwrap_or(10));
-    let seed = after("--seed").unwrap_or(1);
+    let after = |flag: &str| args.iter().skip_while(|a| *a != flag).nth(1);
+    let number = |flag: &str| after(flag).map(|v| v.parse().expect("a number"));
+    let within = Duration::from_secs(number("--seconds").unwrap_or(10));
+    let seed = number("--seed").unwrap_or(1);
     let named = args
         .iter()
         .find(|a| targets::TARGETS.contains(&a.as_str()))
         .map(String::as_str);
     for target in targets::TARGETS.into_iter().filter(|t| named.is_none_or(|n| n == *t)) {
+        if let Some(folder) = after("--seeds") {
+            write_seeds(target, &Path::new(folder).join(target));
+            continue;
+        }
         let (inputs, accepted) = smoke(target, seed, within);
-        println!("{target}: {inputs} inputs, {accepted} packets accepted, no promise broken");
+        println!("{target}: {inputs} inputs, {accepted} accepted, no promise broken");
     }
 }
 
-/// Runs one target for a time; gives how many inputs it saw, and how many of them were packets.
+/// Writes undamaged inputs for a fuzzer that damages them itself.
+fn write_seeds(target: &str, folder: &Path) {
+    std::fs::create_dir_all(folder).expect("a folder");
+    let schemas = schemas();
+    for n in 0..100 {
+        let bytes = input(target, &schemas, &mut Dice::new(n));
+        std::fs::write(folder.join(format!("seed-{n}")), bytes).expect("a file");
+    }
+}
+
+type Schemas = [(u32, &'static str, serde_json::Value); 4];
+
+fn schemas() -> Schemas {
+    SCHEMAS.map(|(id, text)| (id, text, serde_json::from_str(text).expect("a schema")))
+}
+
+/// Makes an undamaged input.
+fn input(target: &str, schemas: &Schemas, dice: &mut Dice) -> Vec<u8> {
+    let (id, text, schema) = &schemas[dice.below(schemas.len())];
+    let datum = generate::datum(schema, dice, 64);
+    match (target, *id) {
+        ("schema", _) => text.as_bytes().to_vec(),
+        (_, 0) => generate::container(text, &datum),
+        (_, id) if dice.below(2) == 0 => generate::confluent(id, &datum),
+        _ => generate::container(text, &datum),
+    }
+}
+
+/// Runs one target for a time; gives how many inputs it saw, and how many of them were accepted.
 fn smoke(target: &str, seed: u64, within: Duration) -> (u64, u64) {
-    let decoder = Decoder::bundled();
-    let schemas = SCHEMAS.map(|(id, text)| (id, text, serde_json::from_str(text).expect("a schema")));
+    let (decoder, schemas) = (Decoder::bundled(), schemas());
     let start = Instant::now();
     let (mut inputs, mut accepted) = (0, 0);
     for n in 0.. {
         let mut dice = Dice::new(seed.wrapping_add(n));
-        let (id, text, schema) = &schemas[dice.below(schemas.len())];
-        let datum = generate::datum(schema, &mut dice, 64);
-        let mut bytes = match (target, *id) {
-            ("schema", _) => text.as_bytes().to_vec(),
-            (_, 0) => generate::container(text, &datum),
-            (_, id) if dice.below(2) == 0 => generate::confluent(id, &datum),
-            _ => generate::container(text, &datum),
-        };
+        let mut bytes = input(target, &schemas, &mut dice);
         (0..dice.below(4)).for_each(|_| generate::mutate(&mut bytes, &mut dice));
-        targets::run(target, &decoder, &bytes);
         inputs += 1;
-        accepted += u64::from(decoder.decode(&bytes.into()).is_ok());
+        accepted += u64::from(targets::run(target, &decoder, &bytes));
         if n % 64 == 0 && start.elapsed() > within {
             break;
         }

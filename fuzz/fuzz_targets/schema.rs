@@ -7,4 +7,6 @@ use alertstream::decode::Decoder;
 
 static DECODER: LazyLock<Decoder> = LazyLock::new(Decoder::bundled);
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| alertstream_fuzz::targets::run("schema", &DECODER, input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    alertstream_fuzz::targets::run("schema", &DECODER, input);
+});

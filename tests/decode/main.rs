@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, unreachable_pub)]
 
 mod allocations;
-mod any;
 mod corpus;
 mod differential;
 mod hostile;
@@ -13,9 +12,13 @@ mod tolerance;
 mod views;
 mod waiting;
 
+#[path = "../../fuzz/src/any.rs"]
+mod any;
 #[allow(dead_code, reason = "shared with the fuzz targets")]
 #[path = "../../fuzz/src/generate.rs"]
 mod generate;
+#[path = "../../fuzz/src/hostile.rs"]
+mod hostile_files;
 #[allow(dead_code, reason = "shared with the tests of the command line")]
 #[path = "../common/registry.rs"]
 mod registry_server;

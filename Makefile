@@ -38,7 +38,4 @@ libfuzzer:
 
 bench:
 	@bash .ci/setup build postgres
-	cargo bench --locked --bench queue
-	cargo bench --locked --bench decode
-	cargo bench --locked --bench archive
-	cargo bench --locked --bench soak
+	@bash .ci/bench

@@ -13,36 +13,45 @@ use clap::Parser;
 #[derive(Parser)]
 pub(crate) struct Args {
     #[arg(long)]
-    seed: u64,
+    pub(crate) seed: u64,
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
-    keys: u64,
+    pub(crate) keys: u64,
     #[arg(long)]
-    steps: u64,
+    pub(crate) steps: u64,
     /// Every X-th put is exclusive.
     #[arg(long, default_value_t = 0)]
-    exclusive_every: u64,
+    pub(crate) exclusive_every: u64,
     /// Some steps clear a key.
     #[arg(long)]
-    clear: bool,
+    pub(crate) clear: bool,
     /// Most items in progress.
     #[arg(long)]
-    cap: Option<usize>,
+    pub(crate) cap: Option<usize>,
 }
 
 fn main() {
-    let (words, queue, _tickets) = trace(&Args::parse());
+    let args = Args::parse();
+    let queue = options(&args).build();
+    let (words, _tickets) = trace(&args, &queue);
+    println!("{}", told(&words, &queue));
+}
+
+/// A queue that forgets no key.
+pub(crate) fn options(args: &Args) -> Options<u64> {
+    let keys = usize::try_from(args.keys).unwrap_or(usize::MAX);
+    Options::new().idle_keys_max(keys).idle_grace(Duration::MAX)
+}
+
+/// The two lines that are printed.
+pub(crate) fn told(words: &[String], queue: &FairQueue<u64, u64>) -> String {
     let digest = words.join(" ").bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3) // FNV-1a, 64 bits
     });
-    println!("{digest:016x}\n{} {}", queue.qsize(), queue.inprogress_size());
+    format!("{digest:016x}\n{} {}", queue.qsize(), queue.inprogress_size())
 }
 
-type Tickets = Vec<Ticket<u64, u64>>;
-
-/// What the trace emits, and the queue and tickets at its end.
-pub(crate) fn trace(args: &Args) -> (Vec<String>, FairQueue<u64, u64>, Tickets) {
-    let keys = usize::try_from(args.keys).unwrap_or(usize::MAX);
-    let queue = Options::new().idle_keys_max(keys).idle_grace(Duration::MAX).build();
+/// What the trace emits, and the tickets at its end.
+pub(crate) fn trace(args: &Args, queue: &FairQueue<u64, u64>) -> (Vec<String>, Vec<Ticket<u64, u64>>) {
     let (mut x, mut n, mut tickets, mut words) = (args.seed, 0, Vec::new(), Vec::new());
     for _ in 0..args.steps {
         x = x
@@ -76,5 +85,5 @@ pub(crate) fn trace(args: &Args) -> (Vec<String>, FairQueue<u64, u64>, Tickets) 
             _ => {}
         }
     }
-    (words, queue, tickets)
+    (words, tickets)
 }

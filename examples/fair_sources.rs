@@ -1,8 +1,10 @@
 //! A flood and a trickle side by side: 50,000 alerts wait in one source, ten a second arrive in another, and four
-//! workers take 20 ms for each. Prints what the trickle's alerts waited, and what that costs the flood.
+//! workers take 20 ms for each. Prints what the trickle's alerts waited for a worker, and what that costs the flood;
+//! exits 1 when that is more than it should be (`cargo run --release --example fair_sources`, a minute).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,20 +20,35 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) const HANDLER_TIME: Duration = Duration::from_millis(20);
 const BETWEEN: Duration = Duration::from_millis(100);
+const SECONDS: u32 = 20;
+
+/// One handler's time, and 5 ms until a task runs, a timer fires and a packet is decoded.
+const WAIT_MOST: f64 = 1.25;
+const SHARE_LEAST: f64 = 0.9;
 
 #[tokio::main]
-async fn main() {
-    let (alone, _) = race(50_000, 0).await;
-    let (beside, waits) = race(50_000, 100).await;
-    let p99 = waits[waits.len() * 99 / 100].as_secs_f64() / HANDLER_TIME.as_secs_f64();
-    println!(
-        "trickle: {} alerts, p99 of their waits {p99:.2} handler times",
-        waits.len()
-    );
-    println!(
-        "flood: {alone} alone, {beside} beside = {:.3}",
-        beside as f64 / alone as f64
-    );
+async fn main() -> ExitCode {
+    let (alone, _) = race(50_000, 0, SECONDS).await;
+    let (beside, waits) = race(50_000, 10, SECONDS).await;
+    let at = |percent: usize| waits[(waits.len() - 1) * percent / 100].as_secs_f64() / HANDLER_TIME.as_secs_f64();
+    let share = beside as f64 / alone as f64;
+    println!("trickle: {} alerts; waits for a worker in handler times:", waits.len());
+    println!("  median {:.2}, p90 {:.2}, longest {:.2}", at(50), at(90), at(100));
+    let fair = [
+        verdict("  p99", at(99), "at most 1 and scheduling: 1.25", at(99) <= WAIT_MOST),
+        verdict(
+            &format!("flood: {alone} alone, {beside} beside it:"),
+            share,
+            "at least 0.9",
+            share >= SHARE_LEAST,
+        ),
+    ];
+    ExitCode::from(u8::from(fair != [true; 2]))
+}
+
+fn verdict(what: &str, figure: f64, bound: &str, holds: bool) -> bool {
+    println!("{what} {figure:.3} ({bound}) {}", if holds { "PASS" } else { "MISSED" });
+    holds
 }
 
 /// Counts the flood's alerts while the race lasts, and notes how long each of the trickle's waited.
@@ -53,8 +70,9 @@ impl Handler for Slow {
     }
 }
 
-/// Runs both for ten seconds; gives the flood's alerts done, and the waits of the trickle's, shortest first.
-pub(crate) async fn race(flood: i64, trickle: u32) -> (u64, Vec<Duration>) {
+/// Runs both for some seconds; gives the flood's alerts done, and the waits of the trickle's (`trickle` a second, ten
+/// at most), shortest first.
+pub(crate) async fn race(flood: i64, trickle: u32, seconds: u32) -> (u64, Vec<Duration>) {
     let topics = [MemoryTopic::new(1), MemoryTopic::new(1)];
     (0..flood).for_each(|n| topics[0].push(0, packet(n)));
     let inputs = ["flood", "trickle"].into_iter().zip(&topics).map(|(name, topic)| {
@@ -76,9 +94,9 @@ pub(crate) async fn race(flood: i64, trickle: u32) -> (u64, Vec<Duration>) {
         drain_within: Duration::ZERO,
     };
     let arrivals = async {
-        for n in 1..=100 {
+        for n in 1..=seconds * 10 {
             sleep_until(handler.0 + BETWEEN * n).await;
-            (n <= trickle).then(|| topics[1].push(0, packet(n.into())));
+            (n % 10 < trickle).then(|| topics[1].push(0, packet(n.into())));
         }
         stop.cancel();
     };

@@ -175,9 +175,21 @@ impl Config {
     /// # Errors
     /// Every problem, in the order of their lines.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
-        let (config, mut problems) = document::read::<Self>(text);
+        let document::Read {
+            value: config,
+            mut problems,
+            removed,
+        } = document::read::<Self>(text);
         if let Some(config) = &config {
-            problems.extend(config.check().located(text));
+            // A table that lacks only what was taken out of it has its problem already.
+            let lacks = |path: &[String]| {
+                removed
+                    .iter()
+                    .any(|gone| gone.len() > path.len() && gone.starts_with(path))
+            };
+            let mut checked = config.check();
+            checked.problems.retain(|(path, _)| !lacks(path));
+            problems.extend(checked.located(text));
             if !problems.is_empty() && config.sees_other_schemas() {
                 // The file is refused in any case: then all that may be wrong is told.
                 let mut names = Found::default();
@@ -329,7 +341,7 @@ fn validate_source(name: &str, source: &SourceConfig, night: NightStart, found: 
     if let Some(text) = &source.archive.query
         && let Err(error) = text.clone().with_files().and_then(|text| Query::parse(&text, night))
     {
-        found.add(["source", name, "archive", "query"], error.to_string());
+        found.add(["source", name, "archive", "query"], error.in_a_table());
     }
     for problem in source.live.iter().flat_map(LiveConfig::problems) {
         found.add(["source", name, "live"], problem.to_string());

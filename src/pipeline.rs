@@ -8,6 +8,7 @@
 //! configuration files, of the command line, or what a handler does.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,7 +22,9 @@ use tokio_util::sync::CancellationToken;
 use crate::decode::Decoder;
 use crate::decode::packet::Packet;
 use crate::delivery::Delivery;
-use crate::processor::{AlertProcessor, BatchHandler, Job, KeyBy, Pool, PoolError, PoolStats, QueueConfig, QueueKey};
+use crate::processor::{
+    AlertProcessor, BatchHandler, Job, KeyBy, Pool, PoolError, PoolObserver, PoolStats, QueueConfig, QueueKey,
+};
 use crate::queue::FairQueue;
 use crate::record::SourceId;
 use crate::source::{Source, SourceError};
@@ -39,6 +42,8 @@ use feed::{Feed, FeedCounts};
 
 /// What is delivered by then is finished: the handlers' own bounds end this, or a signal.
 const UNHURRIED: Duration = Duration::from_secs(24 * 3600);
+/// How often the queue's gauges that change with time alone are set.
+const OBSERVE_EVERY: Duration = Duration::from_secs(5);
 /// How often a source that is not ready is asked again.
 const READY_LOOK: Duration = Duration::from_millis(50);
 
@@ -138,11 +143,25 @@ impl Pipeline {
         }
     }
 
+    /// Gives a way to see what the pool did so far, also while [`Pipeline::run`] goes on.
+    pub fn observer(&self) -> PoolObserver {
+        self.pool.observer()
+    }
+
     /// Runs the sources through decoder and pool until the run ends.
     ///
     /// # Cancel safety
     /// Run it to completion: dropped half-way, deliveries are released and streams drain by themselves.
     pub async fn run(self, inputs: Vec<Input>, limits: &Limits, stop: CancellationToken) -> Ended {
+        let observing = observe(self.queue.clone());
+        tokio::select! {
+            biased;
+            ended = self.run_to_the_end(inputs, limits, stop) => ended,
+            never = observing => match never {},
+        }
+    }
+
+    async fn run_to_the_end(self, inputs: Vec<Input>, limits: &Limits, stop: CancellationToken) -> Ended {
         let began = Instant::now();
         let deliveries = Arc::new(Deliveries::new());
         let mut feeds = JoinSet::new();
@@ -232,6 +251,16 @@ async fn until_end(
             },
             () = &mut idle => return Why::Idle,
         }
+    }
+}
+
+/// Sets the gauges of the queue that change with time alone, now and then.
+async fn observe(queue: FairQueue<QueueKey, Job>) -> Infallible {
+    let mut turns = tokio::time::interval(OBSERVE_EVERY);
+    turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        turns.tick().await;
+        queue.observe();
     }
 }
 

@@ -52,7 +52,7 @@ use stats::Account;
 
 pub use config::{KeyBy, ProcessorConfig, QueueConfig, QueueKey, RetryConfig};
 pub use job::Job;
-pub use pool::{Pool, PoolError};
+pub use pool::{Pool, PoolError, PoolObserver};
 pub use stats::{Counts, PoolStats};
 
 /// What a handler may know about the delivery it works on.

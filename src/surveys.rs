@@ -4,8 +4,10 @@
 //! mapping serves every version of a survey. Must not know bytes.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
 
 /// How the packets of one survey fill the alert header.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -110,8 +112,7 @@ pub struct Fields {
 }
 
 /// One path or several.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Paths {
     /// One.
     One(String),
@@ -122,6 +123,29 @@ pub enum Paths {
 impl Default for Paths {
     fn default() -> Self {
         Self::Many(Vec::new())
+    }
+}
+
+impl<'de> Deserialize<'de> for Paths {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct OneOrMany;
+        impl<'de> Visitor<'de> for OneOrMany {
+            type Value = Paths;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a field's path in quotes, or a list of them")
+            }
+            fn visit_str<E>(self, path: &str) -> Result<Paths, E> {
+                Ok(Paths::One(path.to_owned()))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Paths, A::Error> {
+                let mut paths = Vec::new();
+                while let Some(path) = list.next_element()? {
+                    paths.push(path);
+                }
+                Ok(Paths::Many(paths))
+            }
+        }
+        from.deserialize_any(OneOrMany)
     }
 }
 

@@ -8,8 +8,9 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use alertstream::queue::{FairQueue, Get, GetError, PutOptions};
+use alertstream::queue::{Deferrals, FairQueue, Get, GetError, PutOptions};
 use loom::future::block_on;
 use loom::thread;
 
@@ -120,6 +121,30 @@ fn dropping_the_last_ticket_ends_a_join() {
         assert_eq!(block_on(queue.join()), 0);
         assert_eq!((queue.qsize(), queue.inprogress_size()), (0, 0));
         droppers.into_iter().for_each(|dropper| dropper.join().unwrap());
+    });
+}
+
+/// A ticket that is dropped, and one that is put off, against a drain: it ends, and nothing is lost or handed back twice.
+#[test]
+fn a_ticket_drop_and_a_deferral_against_a_drain() {
+    model(|| {
+        let queue = Queue::new();
+        queue.try_put(0, 1).unwrap();
+        queue.try_put(1, 2).unwrap();
+        let [first, second] = [queue.try_get().unwrap(), queue.try_get().unwrap()];
+        let dropper = thread::spawn(move || drop(first));
+        // Refused once the drain began: the ticket comes back in the error, and is dropped.
+        let deferrer = thread::spawn(move || second.requeue_after(Duration::from_secs(9)).is_ok());
+        let back = block_on(queue.drain(Duration::from_secs(1), Deferrals::HandBack)).unwrap();
+        dropper.join().unwrap();
+        let deferred = deferrer.join().unwrap();
+        assert_eq!(
+            back.iter().map(|back| back.item).collect::<Vec<_>>(),
+            [2][..usize::from(deferred)]
+        );
+        let stats = queue.stats();
+        assert_eq!((stats.queued, stats.in_progress, stats.deferred), (0, 0, 0));
+        assert_eq!((stats.done, stats.dropped), if deferred { (1, 1) } else { (2, 0) });
     });
 }
 

@@ -195,6 +195,7 @@ pub async fn to_completion<T: Send + 'static>(
 fn connect_options(url: &str, application: &str) -> Result<PgConnectOptions, ArchiveError> {
     let refused = |why: &str| ArchiveError::Url { why: why.to_owned() };
     match url.split_once("://") {
+        Some(("postgres" | "postgresql", "")) => return Err(refused("it names no host and no database")),
         Some(("postgres" | "postgresql", _)) => {}
         Some((scheme, _)) => return Err(refused(&format!("its scheme is `{scheme}`, not `postgres`"))),
         None => return Err(refused("it has no scheme")),

@@ -137,7 +137,12 @@ impl From<ArchiveError> for CliError {
             usage if usage.is_usage() => Self::refused("usage", usage),
             ArchiveError::Unreachable { .. } => Self::failed("unreachable", error),
             ArchiveError::NotMigrated { .. } | ArchiveError::RestoredElsewhere { .. } => {
-                Self::failed("not_migrated", error).hint("run `alertstream migrate`")
+                // Its last clause says what to do: that is the hint.
+                let text = error.to_string();
+                match text.rsplit_once(": ") {
+                    Some((message, hint)) => Self::failed("not_migrated", message).hint(hint),
+                    None => Self::failed("not_migrated", text),
+                }
             }
             _ => Self::failed("database", error),
         }
@@ -169,6 +174,19 @@ impl From<PipelineError> for CliError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_to_do_is_said_once() {
+        let place = "localhost:5432/alerts".to_owned();
+        let error = ArchiveError::NotMigrated {
+            place,
+            found: 0,
+            needed: 5,
+        };
+        let text = CliError::from(error).text();
+        assert_eq!(text.matches("alertstream migrate").count(), 1, "{text}");
+        assert!(text.ends_with("\n  hint: run `alertstream migrate`\n"), "{text}");
+    }
 
     #[test]
     fn json_has_class_message_and_hint() {

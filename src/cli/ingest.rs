@@ -25,7 +25,7 @@ use crate::pipeline::{self, Ended, Limits, Pipeline};
 use crate::processor::{AlertProcessor, ProcessorConfig, RetryConfig};
 use crate::record::SourceId;
 use crate::source::files::FilesProgress;
-use crate::stream::{ByteBudget, StreamConfig};
+use crate::stream::StreamConfig;
 use crate::surveys;
 
 /// Batches written at the same time.
@@ -64,7 +64,7 @@ pub(super) struct IngestArgs {
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     batch: u32,
     /// Ends when nothing was delivered for so long; for a live source.
-    #[arg(long, value_name = "SECONDS", value_parser = super::run::seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = super::values::idle_seconds)]
     until_idle: Option<Duration>,
     /// Ends with exit code 1 when anything was refused.
     #[arg(long)]
@@ -105,6 +105,7 @@ pub(super) async fn run(call: &Call, args: &IngestArgs) -> CliResult {
         &config.queue,
         decoder.clone(),
     );
+    let budget = from.budget(config.queue.bytes_max, 1);
     let Opened {
         source,
         ready,
@@ -113,7 +114,7 @@ pub(super) async fn run(call: &Call, args: &IngestArgs) -> CliResult {
     } = from.open(name, None, &decoder).await?;
     let stream = StreamConfig {
         wait_within,
-        budget: ByteBudget::new(usize::try_from(config.queue.bytes_max).unwrap_or(usize::MAX)),
+        budget,
         dead_letters: Arc::new(Named {
             letters: archive.dead_letters(),
         }),

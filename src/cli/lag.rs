@@ -34,7 +34,7 @@ pub(super) struct LagArgs {
     #[arg(long, value_name = "TOPIC,...", value_delimiter = ',')]
     topics: Vec<String>,
     /// Seconds between the two looks.
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = super::run::seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = super::values::seconds)]
     over: Duration,
 }
 

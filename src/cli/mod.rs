@@ -39,6 +39,7 @@ mod seek;
 mod signals;
 mod simulate;
 mod sources;
+mod values;
 
 use error::{CliError, CliResult, Exit};
 use output::Format;

@@ -74,6 +74,11 @@ pub(super) fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
 
+/// Tells whether a person watches stdout.
+pub(super) fn is_stdout_watched() -> bool {
+    io::stdout().is_terminal()
+}
+
 /// Writes `name  value` lines, the values aligned.
 pub(super) fn aligned(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);

@@ -24,6 +24,15 @@ impl Progress {
         )
     }
 
+    /// Counts without a known end beside results on stdout: where both are one terminal, it does not show.
+    pub(super) fn counting_beside_stdout(what: &'static str, unit: &str) -> Self {
+        let progress = Self::counting(what, unit);
+        if output::is_stdout_watched() {
+            progress.bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        progress
+    }
+
     /// Counts towards an end.
     pub(super) fn towards(total: u64, what: &'static str, unit: &str) -> Self {
         let line = format!("{{msg}}: [{{bar:30}}] {{human_pos}}/{{human_len}} {unit}, {{per_sec}}, {{eta}} left");
@@ -55,6 +64,11 @@ impl Progress {
     /// Says that `count` more are done.
     pub(super) fn advance(&self, count: u64) {
         self.bar.inc(count);
+    }
+
+    /// Says how many are done by now.
+    pub(super) fn reach(&self, done: u64) {
+        self.bar.set_position(done);
     }
 
     /// Says how far it is, and towards what.

@@ -15,7 +15,7 @@ Example:
   alertstream retention --before 2018-08-19               keeps that night and all later ones")]
 pub(super) struct RetentionArgs {
     /// The first night that is kept.
-    #[arg(long, value_name = "YYYY-MM-DD")]
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = super::values::date)]
     before: NaiveDate,
     /// Alerts deleted in one transaction.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]

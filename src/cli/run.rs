@@ -3,6 +3,7 @@
 //! How it works: [`plan`] makes of flags and file one checked plan, without touching a service; [`run`] carries it
 //! out. Must not know how a source reads or how the pool works.
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,24 +12,28 @@ use clap::Args;
 
 use super::error::{CliError, CliResult, Exit};
 use super::names::{Checked, Uses};
+use super::progress::Progress;
 use super::query_args::QueryArgs;
 use super::signals::Signals;
 use super::sources::{From, Opened};
-use super::{Call, names, open_archive};
+use super::{Call, names, open_archive, values};
 use crate::archive::Archive;
 use crate::config::Mode;
 use crate::dead_letter::{DeadLetterStore, LogStore};
 use crate::decode::Decoder;
 use crate::pipeline::{self, Limits, Pipeline, Selector};
-use crate::processor::AlertProcessor;
+use crate::processor::{AlertProcessor, PoolObserver};
 use crate::sink::Sink;
-use crate::stream::{ByteBudget, DeliveryQuota, StreamConfig};
+use crate::stream::{DeliveryQuota, StreamConfig};
 
 mod plan;
 mod summary;
 
 use plan::Plan;
 use summary::{Summary, SummaryFile};
+
+/// How often the progress bar is told how far the run is.
+const SHOW_EVERY: Duration = Duration::from_millis(200);
 
 /// Runs the configured processor: takes alerts from its sources, filters them, writes the selected ones.
 ///
@@ -65,7 +70,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_alerts: Option<u64>,
     /// Ends when nothing was delivered for so long.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = values::idle_seconds)]
     until_idle: Option<Duration>,
     /// Writes the summary to a file, as JSON; the file is made before the run begins.
     #[arg(long, value_name = "FILE")]
@@ -98,13 +103,6 @@ impl ReadFrom {
     }
 }
 
-pub(super) fn seconds(text: &str) -> Result<Duration, String> {
-    text.parse::<f64>()
-        .ok()
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| "give seconds, 0 or more, as `2.5`".into())
-}
-
 pub(super) async fn run(call: &Call, args: &RunArgs) -> CliResult {
     let Plan {
         inputs: planned,
@@ -131,6 +129,11 @@ pub(super) async fn run(call: &Call, args: &RunArgs) -> CliResult {
         }
     };
     let to = args.summary.as_deref().map(SummaryFile::create).transpose()?;
+    let bar = if sink.is_stdout() {
+        Progress::counting_beside_stdout("processed", "alerts")
+    } else {
+        Progress::counting("processed", "alerts")
+    };
     let sink = Sink::open(&sink).map_err(|error| CliError::failed("sink", error))?;
     let archive = match &database_url {
         Some(url) => Some(open_archive(url).await?),
@@ -153,9 +156,13 @@ pub(super) async fn run(call: &Call, args: &RunArgs) -> CliResult {
         until_idle: args.until_idle,
         ..Limits::default()
     };
-    let ended = Pipeline::start(processor, &queue, decoder)
-        .run(inputs, &limits, stop.first())
-        .await;
+    let pipeline = Pipeline::start(processor, &queue, decoder);
+    let showing = show(bar, pipeline.observer());
+    let ended = tokio::select! {
+        biased;
+        ended = pipeline.run(inputs, &limits, stop.first()) => ended,
+        never = showing => match never {},
+    };
     let told = summary::tell(call.format, to, &Summary::of(&ended, &selector));
     match ended.failure {
         Some(failure) => Err(failure.into()),
@@ -183,7 +190,16 @@ async fn look_for_names(
     Ok(())
 }
 
-/// Opens the sources. Each has its part of the byte budget, so that a full one stands still alone.
+/// Shows how many alerts are settled, until it is dropped.
+async fn show(bar: Progress, pool: PoolObserver) -> Infallible {
+    loop {
+        let done = pool.stats().total;
+        bar.reach(done.acknowledged + done.rejected);
+        tokio::time::sleep(SHOW_EVERY).await;
+    }
+}
+
+/// Opens the sources.
 async fn inputs(
     planned: Vec<plan::Input>,
     archive: Option<&Archive>,
@@ -191,9 +207,10 @@ async fn inputs(
     streams: &StreamConfig,
     bytes_max: u64,
 ) -> CliResult<Vec<pipeline::Input>> {
-    let bytes = usize::try_from(bytes_max).unwrap_or(usize::MAX) / planned.len().max(1);
+    let sources = planned.len();
     let mut inputs = Vec::new();
     for plan::Input { id, from } in planned {
+        let budget = from.budget(bytes_max, sources);
         let Opened {
             source,
             ready,
@@ -201,7 +218,7 @@ async fn inputs(
             ..
         } = from.open(id, archive, decoder).await?;
         let stream = StreamConfig {
-            budget: ByteBudget::new(bytes),
+            budget,
             wait_within,
             ..streams.clone()
         };

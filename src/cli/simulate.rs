@@ -42,7 +42,7 @@ Faults: truncate (ends early), flip (one bit), wrong-id (another schema id or fo
 before again), schema-bump (a schema nobody knows yet). A rate is the share of packets.")]
 pub(super) struct SimulateArgs {
     /// The night's date.
-    #[arg(long, value_name = "YYYY-MM-DD")]
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = super::values::date)]
     night: NaiveDate,
     /// How many packets.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]

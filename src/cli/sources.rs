@@ -20,6 +20,7 @@ use crate::source::files::{FilesProgress, FilesSource};
 use crate::source::kafka::KafkaSource;
 use crate::source::kafka::place::End;
 use crate::source::kafka::report::LiveReport;
+use crate::stream::ByteBudget;
 
 /// Where a source reads.
 pub(super) enum From {
@@ -96,6 +97,11 @@ impl From {
         }
     }
 
+    /// Gives its part of the byte budget that so many sources share.
+    pub(super) fn budget(&self, bytes_max: u64, sources: usize) -> ByteBudget {
+        ByteBudget::new(part(bytes_max, sources, matches!(self, Self::Live(_))))
+    }
+
     /// Opens it: joins or makes the group of an archive source.
     pub(super) async fn open(self, id: SourceId, archive: Option<&Archive>, decoder: &Decoder) -> CliResult<Opened> {
         let (mut ready, mut files) = (None, None);
@@ -133,6 +139,13 @@ impl From {
     }
 }
 
+/// Equal parts, in bytes, so that a full source stands still alone. What the client of a live source prefetches is a
+/// quarter of its stream's budget: together they are the source's part.
+fn part(bytes_max: u64, sources: usize, is_live: bool) -> usize {
+    let part = usize::try_from(bytes_max).unwrap_or(usize::MAX) / sources.max(1);
+    if is_live { part / 5 * 4 } else { part }
+}
+
 /// Idleness of a live source counts from its first assignment.
 fn was_assigned(report: LiveReport) -> Ready {
     Box::new(move || report.counts().rebalances > 0)
@@ -146,4 +159,28 @@ pub(super) fn no_source(name: &str, all: &BTreeMap<String, SourceConfig>) -> Cli
         None => format!("it has `{}`", all.keys().cloned().collect::<Vec<_>>().join("`, `")),
     };
     CliError::refused("usage", format!("no source `{name}` in the configuration")).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::kafka::client::{Clients, PassThrough};
+
+    #[test]
+    fn prefetch_queue_and_retries_of_all_sources_share_one_budget() {
+        let clients = Clients::new(&["broker:9092".to_owned()], &PassThrough::default()).unwrap();
+        for bytes_max in [16 << 20, 128 << 20, 4 << 30] {
+            for sources in 1..=3 {
+                let (live, other) = (part(bytes_max, sources, true), part(bytes_max, sources, false));
+                let config = clients.consumer("group", live);
+                let prefetch = config.get("queued.max.messages.kbytes").unwrap();
+                let live = live as u64 + 1024 * prefetch.parse::<u64>().unwrap();
+                let whole = live + other as u64 * (sources as u64 - 1);
+                assert!(
+                    whole <= bytes_max && whole * 10 > bytes_max * 8,
+                    "{whole} of {bytes_max}"
+                );
+            }
+        }
+    }
 }

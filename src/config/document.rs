@@ -30,30 +30,51 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Reads a document; with problems the value is what the rest of it says, if that can be read at all.
-pub(super) fn read<T: DeserializeOwned>(text: &str) -> (Option<T>, Vec<Problem>) {
+/// What a document says.
+pub(super) struct Read<T> {
+    /// The value; with problems it is what the rest of the document says, if that can be read at all.
+    pub(super) value: Option<T>,
+    /// What is wrong with it.
+    pub(super) problems: Vec<Problem>,
+    /// Paths of the entries that were taken out: what lacks them is not at fault.
+    pub(super) removed: Vec<Vec<String>>,
+}
+
+/// Reads a document.
+pub(super) fn read<T: DeserializeOwned>(text: &str) -> Read<T> {
     let (mut root, syntax) = DeTable::parse_recoverable(text);
-    let mut problems: Vec<Problem> = syntax.iter().map(|error| problem(text, error)).collect();
-    if !problems.is_empty() {
-        return (None, problems);
-    }
-    let mut removed: Vec<String> = Vec::new();
-    loop {
+    let mut problems: Vec<Problem> = syntax.iter().map(|error| problem(text, &[], error)).collect();
+    let mut removed: Vec<Vec<String>> = Vec::new();
+    let mut value = None;
+    while value.is_none() && syntax.is_empty() {
         let error = match T::deserialize(Deserializer::from(root.clone())) {
-            Ok(value) => return (Some(value), problems),
+            Ok(read) => {
+                value = Some(read);
+                break;
+            }
             Err(error) => error,
         };
+        let path = error
+            .span()
+            .map(|span| path_to(root.get_ref(), &span))
+            .unwrap_or_default();
         // A wrong entry that was taken out is then missing, which is no problem of its own.
         if !removed
             .iter()
+            .filter_map(|path| path.last())
             .any(|name| error.message() == format!("missing field `{name}`"))
         {
-            problems.push(problem(text, &error));
+            problems.push(problem(text, &path, &error));
         }
-        match error.span().and_then(|span| remove(root.get_mut(), &span)) {
-            Some(name) => removed.push(name),
-            None => return (None, problems),
+        if error.span().and_then(|span| remove(root.get_mut(), &span)).is_none() {
+            break;
         }
+        removed.push(path);
+    }
+    Read {
+        value,
+        problems,
+        removed,
     }
 }
 
@@ -73,30 +94,80 @@ pub(super) fn line_of(text: &str, path: &[&str]) -> Option<usize> {
     found
 }
 
-fn problem(text: &str, error: &toml::de::Error) -> Problem {
-    let message = improve(error.message());
+fn problem(text: &str, path: &[String], error: &toml::de::Error) -> Problem {
+    let message = error.message();
     Problem {
         line: error.span().map(|span| line_at(text, span.start)),
-        message,
+        message: improve(message).unwrap_or_else(|| explain(path, &message.trim_end().replace('\n', ", "))),
+    }
+}
+
+/// Says what serde says of the entry at a path in the words of the file.
+fn explain(path: &[String], message: &str) -> String {
+    let (Some(name), key) = (path.last(), path.join(".")) else {
+        return message.to_owned();
+    };
+    let field = message
+        .strip_prefix("missing field `")
+        .and_then(|rest| rest.strip_suffix('`'));
+    if let Some(field) = field {
+        return format!("[{key}] has no `{field}`; add it");
+    }
+    let mismatch = ["invalid type: ", "invalid value: "]
+        .iter()
+        .find_map(|kind| message.strip_prefix(kind)?.split_once(", expected "));
+    match mismatch {
+        Some((found, expected)) => format!("`{key}`: expected {}, found {}", wanted(expected), given(found)),
+        None if message.contains(&format!("`{name}")) => message.to_owned(),
+        None => format!("`{key}`: {message}"),
+    }
+}
+
+/// What serde expected, in the words of the file.
+fn wanted(expected: &str) -> String {
+    let known = match expected {
+        "u64" | "usize" => "a whole number, 0 or more",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u16" => "a whole number from 0 to 65535",
+        "i16" | "i32" | "i64" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a string" => "text in quotes",
+        "a boolean" => "`true` or `false`",
+        "a sequence" => "a list, as `[\"..\"]`",
+        "a map" => "a table",
+        other if other.starts_with("struct ") => "a table",
+        other => other,
+    };
+    known.to_owned()
+}
+
+/// What serde found, in the words of the file.
+fn given(found: &str) -> String {
+    match found {
+        "map" => "a table".to_owned(),
+        "sequence" => "a list".to_owned(),
+        _ => match found.split_once(['`', '"']) {
+            Some(("string ", value)) => format!("text `\"{value}`"),
+            Some((_, value)) => format!("`{value}"),
+            None => found.to_owned(),
+        },
     }
 }
 
 /// Makes of serde's list of what was expected the one name that was probably meant.
-fn improve(message: &str) -> String {
+fn improve(message: &str) -> Option<String> {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let kind = ["unknown field", "unknown variant"]
         .into_iter()
-        .find(|kind| message.starts_with(kind));
-    let (Some(kind), Some(wrong)) = (kind, quoted.next()) else {
-        return message.trim_end().replace('\n', ", ");
-    };
+        .find(|kind| message.starts_with(kind))?;
+    let wrong = quoted.next()?;
     let what = if kind == "unknown field" { "key" } else { "value" };
     let valid: Vec<&str> = quoted.collect();
-    match nearest(wrong, valid.iter().copied()) {
+    Some(match nearest(wrong, valid.iter().copied()) {
         Some(name) => format!("unknown {what} `{wrong}`; did you mean `{name}`?"),
         None if valid.is_empty() => format!("unknown {what} `{wrong}`; take it out"),
         None => format!("unknown {what} `{wrong}`; it is one of `{}`", valid.join("`, `")),
-    }
+    })
 }
 
 fn line_at(text: &str, offset: usize) -> usize {
@@ -122,6 +193,35 @@ fn remove_below(value: &mut DeValue<'_>, span: &Range<usize>) -> Option<String> 
         DeValue::Table(table) => remove(table, span),
         DeValue::Array(items) => items.iter_mut().find_map(|item| remove_below(item.get_mut(), span)),
         _ => None,
+    }
+}
+
+/// The path of the innermost entry that covers `span`.
+fn path_to(table: &DeTable<'_>, span: &Range<usize>) -> Vec<String> {
+    let mut covering = Vec::new();
+    for (key, value) in table {
+        let below = path_below(value.get_ref(), span);
+        if !below.is_empty() || covers(&key.span(), span) || covers(&value.span(), span) {
+            covering = std::iter::once(key.get_ref().to_string())
+                .chain(below.clone())
+                .collect();
+        }
+        if !below.is_empty() {
+            break;
+        }
+    }
+    covering
+}
+
+fn path_below(value: &DeValue<'_>, span: &Range<usize>) -> Vec<String> {
+    match value {
+        DeValue::Table(table) => path_to(table, span),
+        DeValue::Array(items) => items
+            .iter()
+            .map(|item| path_below(item.get_ref(), span))
+            .find(|path| !path.is_empty())
+            .unwrap_or_default(),
+        _ => Vec::new(),
     }
 }
 
@@ -154,11 +254,21 @@ mod tests {
     fn every_problem_is_found_with_its_line() {
         let text =
             "workrs = 1\nworkers = \"x\"\n[inner.a]\nblok_size = 3\nblock_size = 9\n[inner.b]\nblock_size = -1\n";
-        let (value, mut problems) = read::<Outer>(text);
+        let Read {
+            value, mut problems, ..
+        } = read::<Outer>(text);
         problems.sort_by_key(|problem| problem.line);
         let lines: Vec<_> = problems.iter().map(|problem| problem.line).collect();
         assert_eq!(lines, [Some(1), Some(2), Some(4), Some(7)], "{problems:?}");
         assert_eq!(problems[0].message, "unknown key `workrs`; did you mean `workers`?");
+        assert_eq!(
+            problems[1].message,
+            "`workers`: expected a whole number from 0 to 4294967295, found text `\"x\"`"
+        );
+        assert_eq!(
+            problems[3].message,
+            "`inner.b.block_size`: expected a whole number from 0 to 4294967295, found `-1`"
+        );
         assert_eq!(
             problems[2].message,
             "unknown key `blok_size`; did you mean `block_size`?"
@@ -168,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_syntax_error_has_its_line() {
-        let (value, problems) = read::<Outer>("workers = 1\nworkers 2\n");
+        let Read { value, problems, .. } = read::<Outer>("workers = 1\nworkers 2\n");
         assert!(value.is_none());
         assert_eq!(problems[0].line, Some(2));
     }

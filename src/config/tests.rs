@@ -84,7 +84,7 @@ fn queries_and_live_tables_are_checked_with_the_rest() {
     let said: Vec<String> = problems.iter().map(ToString::to_string).collect();
     assert_eq!(said.len(), 3, "{said:#?}");
     assert!(said[0].starts_with("line 1: source `a` is live"), "{said:#?}");
-    assert!(said[1].starts_with("line 4: `--cone` does not take `1,2`"), "{said:#?}");
+    assert!(said[1].starts_with("line 4: `cone` does not take `1,2`"), "{said:#?}");
     assert!(said[2].starts_with("line 7: "), "{said:#?}");
 }
 
@@ -134,6 +134,61 @@ fn a_field_that_no_alert_has_is_refused_with_the_nearest() {
             "{said}"
         );
     }
+}
+
+#[test]
+fn a_value_of_a_wrong_kind_is_told_with_its_key_and_what_is_expected() {
+    let cases = [
+        (
+            "[processor]\nworkers = \"four\"\n",
+            "line 2: `processor.workers`: expected a whole number, 0 or more, found text `\"four\"`",
+        ),
+        (
+            "[processor]\nretry = { first = 3 }\n",
+            "line 2: `processor.retry.first`: expected text in quotes, found `3`",
+        ),
+        (
+            "[processor]\ntime_limit = \"soon\"\n",
+            "line 2: `processor.time_limit`: `soon` is no duration: write e.g. `500ms`, `1s` or `5m`",
+        ),
+        (
+            "[queue]\nbytes_max = true\n",
+            "line 2: `queue.bytes_max`: expected a size such as `128MiB`, or a number of bytes, found `true`",
+        ),
+        (
+            "[source.a]\nmode = \"live\"\n[source.a.live]\nbrokers = \"h:9092\"\ntopics = [\"t\"]\n",
+            "line 4: `source.a.live.brokers`: expected a list, as `[\"..\"]`, found text `\"h:9092\"`",
+        ),
+        (
+            "[source.a]\ngroup = \"g\"\n",
+            "line 1: [source.a] has no `mode`; add it",
+        ),
+        (
+            "[survey.kite.fields]\njd = 5\n",
+            "line 2: `survey.kite.fields.jd`: expected a field's path in quotes, or a list of them, found `5`",
+        ),
+        ("processor = 3\n", "line 1: `processor`: expected a table, found `3`"),
+        (
+            "[source.a]\nmode = \"archive\"\narchive = { query = { band = { a = 1 } } }\n",
+            "line 3: `source.a.archive.query.band`: expected text in quotes, a number, `true`, `false`, or a list of them, \
+             found a table",
+        ),
+    ];
+    for (text, expected) in cases {
+        let said: Vec<String> = Config::parse(text)
+            .unwrap_err()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(said, [expected], "{text}");
+    }
+}
+
+#[test]
+fn a_date_needs_no_quotes_in_a_query() {
+    let text = "[source.a]\nmode = \"archive\"\n[source.a.archive]\nquery = { night = 2018-08-19 }\n";
+    let query = Config::parse(text).unwrap().source["a"].archive.query.clone().unwrap();
+    assert_eq!(query.get("night"), Some("2018-08-19"));
 }
 
 #[test]

@@ -56,7 +56,8 @@ impl KeyBy {
 pub struct QueueConfig {
     /// What the queue is fair between.
     pub key: KeyBy,
-    /// Most bytes of alerts read and not yet settled, over all sources, queue and retries.
+    /// Most bytes of alerts read and not yet settled: prefetch, queue and retries of all sources together, each source
+    /// an equal part. An alert above a source's part is admitted when the source holds nothing else.
     #[serde(with = "units::bytes")]
     pub bytes_max: u64,
     /// Most alerts in progress of each key that `limits` does not name.

@@ -49,6 +49,17 @@ pub struct Pool<K: Key, T = Job> {
     hire: Box<dyn Fn(usize) -> BoxFuture<'static, ()> + Send + Sync>,
 }
 
+/// Sees what a pool did so far, also while others own it.
+#[derive(Clone)]
+pub struct PoolObserver(Account);
+
+impl PoolObserver {
+    /// The counts so far.
+    pub fn stats(&self) -> PoolStats {
+        self.0.stats()
+    }
+}
+
 /// Who works, and whether they should.
 struct Crew {
     /// Numbers of the workers that live; a worker whose number is not below `wanted` ends after its call.
@@ -117,6 +128,11 @@ where
     /// The counts so far.
     pub fn stats(&self) -> PoolStats {
         self.account.stats()
+    }
+
+    /// Gives a way to see the counts that does not keep the pool.
+    pub fn observer(&self) -> PoolObserver {
+        PoolObserver(self.account.clone())
     }
 
     /// Resolves when a handler said that nothing will work: workers take nothing more, and

@@ -58,6 +58,25 @@ pub enum QueryError {
 }
 
 impl QueryError {
+    /// Writes the error for a person who wrote a table of a file, not flags: a part is named as its key.
+    pub fn in_a_table(&self) -> String {
+        let text = self.to_string();
+        let mut parts = text.split("`--");
+        let mut said = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (flag, rest) = part.split_at(part.find(['`', ' ']).unwrap_or(part.len()));
+            said.push('`');
+            said.push_str(&flag.replace('-', "_"));
+            // What a flag is given after a blank, a key is given in quotes.
+            match rest.strip_prefix(' ').and_then(|rest| rest.split_once('`')) {
+                Some((value, rest)) => said.push_str(&format!(" = \"{value}\"`{rest}")),
+                None if flag == "all" => said.push_str(&format!(" = true{rest}")),
+                None => said.push_str(rest),
+            }
+        }
+        said
+    }
+
     /// Makes the error of a value that its flag does not take.
     pub(crate) fn value(flag: &'static str, value: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Value {
@@ -80,5 +99,36 @@ fn meant(key: &str) -> String {
     match nearest(key, super::text::KEYS) {
         Some(known) => format!("the nearest valid name is `{known}`"),
         None => format!("valid names are {}", super::text::KEYS.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_told_of_keys_and_a_command_line_of_flags() {
+        let wrong = QueryError::value("jd", "x", "write Julian dates, as `1..2`");
+        assert_eq!(
+            wrong.to_string(),
+            "`--jd` does not take `x`: write Julian dates, as `1..2`"
+        );
+        assert_eq!(
+            wrong.in_a_table(),
+            "`jd` does not take `x`: write Julian dates, as `1..2`"
+        );
+        let missing = QueryError::Missing.in_a_table();
+        assert_eq!(
+            missing,
+            "no query was given: say which alerts (e.g. `night = \"2018-08-19\"`), or `all = true` for every alert"
+        );
+        let beside = QueryError::AllBesideOthers {
+            beside: "latest_per_object",
+        }
+        .in_a_table();
+        assert!(
+            beside.starts_with("`all = true` stands alone, but `latest_per_object` is beside it"),
+            "{beside}"
+        );
     }
 }

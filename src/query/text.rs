@@ -33,6 +33,9 @@ pub const KEYS: [&str; 17] = [
     "where",
 ];
 
+/// How the crate `toml` names the one entry of a date or time.
+const TOML_DATE: &str = "$__toml_private_datetime";
+
 /// The parts that take no value.
 const BARE: [&str; 2] = ["all", "latest_per_object"];
 
@@ -165,6 +168,13 @@ impl<'de> Deserialize<'de> for Written {
                     items.push(item.0);
                 }
                 Ok(Written(items.join(",")))
+            }
+            /// A date or time without quotes comes as a table of one entry.
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Written, A::Error> {
+                match map.next_entry::<String, String>() {
+                    Ok(Some((name, text))) if name == TOML_DATE => Ok(Written(text)),
+                    _ => Err(de::Error::invalid_type(de::Unexpected::Map, &self)),
+                }
             }
         }
         d.deserialize_any(Any)

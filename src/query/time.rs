@@ -115,7 +115,7 @@ pub(super) fn night(text: &str, starts_at: NightStart) -> Result<JdRange, QueryE
     let refuse = |why: &str| QueryError::value("night", text, why);
     let date = |end: &str| {
         NaiveDate::parse_from_str(end, "%Y-%m-%d")
-            .map_err(|_| refuse("write nights as `2018-08-19` or `2018-08-19..2018-08-21`"))
+            .map_err(|_| refuse("write nights as YYYY-MM-DD: `2018-08-19` or `2018-08-19..2018-08-21`"))
     };
     let after = |date: NaiveDate| {
         date.checked_add_days(Days::new(1))

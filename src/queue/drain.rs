@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::core::Key;
 use super::error::DrainError;
 use super::shared::{Shared, State};
+use super::sync::sleep;
 
 /// What a drain does with items whose time has not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ pub(super) async fn drain<K: Key, T>(
     deferrals: Deferrals,
 ) -> Result<Vec<Deferred<K, T>>, DrainError> {
     let mut joining = Joining::start(shared);
-    let mut deadline = pin!(tokio::time::sleep(within));
+    let mut deadline = pin!(sleep(within));
     if deferrals == Deferrals::RunNow {
         shared.with(|state, now| {
             state.core.run_deferred(now, |_| ());

@@ -8,12 +8,12 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::time::Sleep;
 
-use super::core::{Key, Nanos};
+use super::core::{Key, Nanos, Taken};
 use super::error::GetError;
 use super::options::nanos;
 use super::shared::{Shared, State};
@@ -64,7 +64,8 @@ impl<K: Key, T> Future for Get<K, T> {
     type Output = Result<Ticket<K, T>, GetError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.poll(cx, take_one)
+        let taken = ready!(self.0.poll(cx, take_one));
+        Poll::Ready(taken.map(|(shared, taken)| Ticket::new(shared, taken)))
     }
 }
 
@@ -73,30 +74,25 @@ impl<K: Key, T> Future for GetMany<K, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let (most, scope) = (self.most, self.scope);
-        self.wait
-            .poll(cx, |shared, state, now| take_many(shared, state, now, most, scope))
+        let taken = ready!(self.wait.poll(cx, |state, now| take_many(state, now, most, scope)));
+        Poll::Ready(taken.map(|(shared, batch)| {
+            let tickets = batch.into_iter().map(|taken| Ticket::new(shared.clone(), taken));
+            tickets.collect()
+        }))
     }
 }
 
+/// An item that was taken, and how long it was queued.
+pub(super) type Waited<K, T> = (Taken<K, T>, Nanos);
+
 /// Takes the next item.
-pub(super) fn take_one<K: Key, T>(
-    shared: &Arc<Shared<K, T>>,
-    state: &mut State<K, T>,
-    now: Nanos,
-) -> Option<Ticket<K, T>> {
+pub(super) fn take_one<K: Key, T>(state: &mut State<K, T>, now: Nanos) -> Option<Waited<K, T>> {
     let taken = state.core.take(now)?;
-    state.after_take(&taken, now);
-    Some(Ticket::new(shared, taken, now))
+    Some(state.after_take(taken, now))
 }
 
 /// Takes up to `most` items by the rule, or up to `most` of the key that is next; `None` if there is nothing.
-pub(super) fn take_many<K: Key, T>(
-    shared: &Arc<Shared<K, T>>,
-    state: &mut State<K, T>,
-    now: Nanos,
-    most: usize,
-    scope: Scope,
-) -> Option<Vec<Ticket<K, T>>> {
+fn take_many<K: Key, T>(state: &mut State<K, T>, now: Nanos, most: usize, scope: Scope) -> Option<Vec<Waited<K, T>>> {
     let first = state.core.first_ready()?;
     let mut batch = Vec::new();
     while batch.len() < most {
@@ -105,18 +101,21 @@ pub(super) fn take_many<K: Key, T>(
             Scope::OneKey => state.core.take_of(first, now),
         };
         let Some(taken) = taken else { break };
-        state.after_take(&taken, now);
-        batch.push(Ticket::new(shared, taken, now));
+        batch.push(state.after_take(taken, now));
     }
     Some(batch)
 }
 
 struct Wait<K: Key, T> {
-    shared: Arc<Shared<K, T>>,
+    /// Until an item was taken: then its ticket has it.
+    shared: Option<Arc<Shared<K, T>>>,
     number: Option<u64>,
     deadline: Option<Nanos>,
     timer: Option<(Nanos, Pin<Box<Sleep>>)>,
 }
+
+/// What was taken, with the queue that it was taken from.
+type Gave<K, T, R> = Result<(Arc<Shared<K, T>>, R), GetError>;
 
 enum Step<R> {
     Took(R),
@@ -128,7 +127,7 @@ impl<K: Key, T> Wait<K, T> {
     fn new(shared: Arc<Shared<K, T>>, within: Option<Duration>) -> Self {
         let deadline = within.map(|within| shared.clock.now().saturating_add(nanos(within)));
         Self {
-            shared,
+            shared: Some(shared),
             number: None,
             deadline,
             timer: None,
@@ -138,11 +137,11 @@ impl<K: Key, T> Wait<K, T> {
     fn poll<R>(
         &mut self,
         cx: &mut Context<'_>,
-        mut take: impl FnMut(&Arc<Shared<K, T>>, &mut State<K, T>, Nanos) -> Option<R>,
-    ) -> Poll<Result<R, GetError>> {
+        mut take: impl FnMut(&mut State<K, T>, Nanos) -> Option<R>,
+    ) -> Poll<Gave<K, T, R>> {
         loop {
             match self.step(cx, &mut take) {
-                Step::Took(taken) => return Poll::Ready(Ok(taken)),
+                Step::Took(taken) => return Poll::Ready(Ok((Self::held(self.shared.take()), taken))),
                 Step::Failed(error) => return Poll::Ready(Err(error)),
                 Step::WaitUntil(Nanos::MAX) => {
                     self.timer = None;
@@ -156,15 +155,11 @@ impl<K: Key, T> Wait<K, T> {
         }
     }
 
-    fn step<R>(
-        &mut self,
-        cx: &mut Context<'_>,
-        mut take: impl FnMut(&Arc<Shared<K, T>>, &mut State<K, T>, Nanos) -> Option<R>,
-    ) -> Step<R> {
-        let (shared, number, deadline) = (&self.shared, &mut self.number, self.deadline);
-        shared.with(|state, now| {
+    fn step<R>(&mut self, cx: &mut Context<'_>, mut take: impl FnMut(&mut State<K, T>, Nanos) -> Option<R>) -> Step<R> {
+        let (number, deadline) = (&mut self.number, self.deadline);
+        Self::held(self.shared.as_ref()).with(|state, now| {
             // The item wins where a time-out and a due time coincide: what is due was moved before.
-            let outcome = if let Some(taken) = take(shared, state, now) {
+            let outcome = if let Some(taken) = take(state, now) {
                 Step::Took(taken)
             } else if state.is_finished() {
                 Step::Failed(GetError::Closed)
@@ -182,9 +177,14 @@ impl<K: Key, T> Wait<K, T> {
         })
     }
 
+    #[expect(clippy::expect_used, reason = "a future that gave its item must not be polled again")]
+    fn held<S>(shared: Option<S>) -> S {
+        shared.expect("not polled again after it gave its item")
+    }
+
     /// The timer that fires at `until`.
     fn arm(&mut self, until: Nanos) -> &mut Pin<Box<Sleep>> {
-        let instant = self.shared.clock.instant(until);
+        let instant = Self::held(self.shared.as_ref()).clock.instant(until);
         let timer = self
             .timer
             .get_or_insert_with(|| (until, Box::pin(tokio::time::sleep_until(instant))));
@@ -198,8 +198,8 @@ impl<K: Key, T> Wait<K, T> {
 
 impl<K: Key, T> Drop for Wait<K, T> {
     fn drop(&mut self) {
-        if let Some(number) = self.number.take() {
-            self.shared.with(|state, _| {
+        if let (Some(number), Some(shared)) = (self.number.take(), &self.shared) {
+            shared.with(|state, _| {
                 if !state.getters.remove(number) {
                     state.pass_on();
                 }

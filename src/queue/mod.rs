@@ -132,7 +132,8 @@ impl<K: Key, T> FairQueue<K, T> {
     /// Takes the next item if one can be served now.
     #[must_use]
     pub fn try_get(&self) -> Option<Ticket<K, T>> {
-        self.shared.with(|state, now| get::take_one(&self.shared, state, now))
+        let taken = self.shared.with(get::take_one)?;
+        Some(Ticket::new(self.shared.clone(), taken))
     }
 
     /// Takes up to `most` items, each chosen by the rule; waits for the first only, never for a full batch. `most` = 0

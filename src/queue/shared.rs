@@ -143,13 +143,15 @@ impl<K: Key, T> State<K, T> {
         }
     }
 
-    /// Does what follows from a taken item: room for a waiting put, the next getter, metrics.
-    pub(super) fn after_take(&mut self, taken: &Taken<K, T>, now: Nanos) {
+    /// Does what follows from a taken item: room for a waiting put, metrics. Gives it with how long it was queued.
+    pub(super) fn after_take(&mut self, taken: Taken<K, T>, now: Nanos) -> (Taken<K, T>, Nanos) {
+        let waited = now.saturating_sub(taken.entry.at);
         self.after_room(taken.slot);
         if let Some(meters) = &self.meters {
-            meters.record_wait(self.core.slot(taken.slot).series, now.saturating_sub(taken.entry.at));
+            meters.record_wait(self.core.slot(taken.slot).series, waited);
         }
         self.report(taken.slot);
+        (taken, waited)
     }
 
     /// Grants room that appeared under a key to those who wait for it.

@@ -4,9 +4,9 @@
 //! `loom::model`, and only there. Must not know of the queue.
 
 #[cfg(feature = "loom")]
-pub(super) use model::{Clock, Mutex, MutexGuard};
+pub(super) use model::{Clock, Mutex, MutexGuard, sleep};
 #[cfg(not(feature = "loom"))]
-pub(super) use real::{Clock, Mutex, MutexGuard};
+pub(super) use real::{Clock, Mutex, MutexGuard, sleep};
 
 #[cfg(not(feature = "loom"))]
 mod real {
@@ -15,6 +15,7 @@ mod real {
     use tokio::time::Instant;
 
     pub(in super::super) use parking_lot::{Mutex, MutexGuard};
+    pub(in super::super) use tokio::time::sleep;
 
     /// Tokio's clock since the queue was made (so a paused clock is exact).
     pub(in super::super) struct Clock {
@@ -28,7 +29,8 @@ mod real {
 
         /// Nanoseconds since the start.
         pub(in super::super) fn now(&self) -> u64 {
-            u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+            let since = Instant::now().duration_since(self.origin);
+            since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos()) // overflows after 584 years
         }
 
         /// The instant of a time, for a timer; a time too far for the clock is a century away.
@@ -54,6 +56,11 @@ mod model {
         pub(in super::super) fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
         }
+    }
+
+    /// On a clock that stands still, nobody's time comes.
+    pub(in super::super) fn sleep(_within: std::time::Duration) -> std::future::Pending<()> {
+        std::future::pending()
     }
 
     /// A clock that stands still.

@@ -20,14 +20,13 @@ pub struct Ticket<K: Key, T> {
     slot: SlotId,
     key: K,
     entry: Option<Entry<T>>,
-    waited: Duration,
+    waited: Nanos,
 }
 
 impl<K: Key, T> Ticket<K, T> {
-    pub(super) fn new(shared: &Arc<Shared<K, T>>, taken: Taken<K, T>, now: Nanos) -> Self {
-        let waited = Duration::from_nanos(now.saturating_sub(taken.entry.at));
+    pub(super) fn new(shared: Arc<Shared<K, T>>, (taken, waited): (Taken<K, T>, Nanos)) -> Self {
         Self {
-            shared: shared.clone(),
+            shared,
             slot: taken.slot,
             key: taken.key,
             entry: Some(taken.entry),
@@ -42,7 +41,7 @@ impl<K: Key, T> Ticket<K, T> {
 
     /// How long the item was queued since it was put, put back or became due.
     pub fn waited(&self) -> Duration {
-        self.waited
+        Duration::from_nanos(self.waited)
     }
 
     /// Whether nothing else of the key can be in progress beside this.

@@ -50,6 +50,45 @@ async fn only_the_culprit_of_a_batch_that_panics_is_rejected() {
     assert!(calls[1..].iter().all(|call| call.len() == 1), "{calls:?}");
 }
 
+/// Works one by one, 10 ms each; alert 3 never ends.
+struct OneByOne;
+
+impl BatchHandler for OneByOne {
+    async fn handle_batch(&self, _: &[Packet], cx: &[Context<'_>]) -> Vec<Result<(), HandleError>> {
+        let mut results = Vec::new();
+        for cx in cx {
+            tokio::time::sleep(if cx.position.seq == 3 { Duration::MAX } else { ms(10) }).await;
+            results.push(Ok(()));
+        }
+        results
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_time_limit_settles_nothing_of_a_batch_half_way() {
+    let (queue, ledger) = (Queue::new(), Ledger::default());
+    ledger.put(&queue, "a", [0, 1, 3, 4]);
+    let config = ProcessorConfig {
+        time_limit: Some(ms(500)),
+        ..config()
+    };
+    let pool = AlertProcessor::batching(OneByOne, &config).start(queue.clone());
+    tokio::time::sleep(ms(501)).await;
+    assert_eq!(
+        ledger.all([0, 1, 3, 4]),
+        ["open"; 4],
+        "two were worked on, the call was not done"
+    );
+    assert_eq!(
+        (queue.deferred_size(), queue.inprogress_size()),
+        (4, 0),
+        "the worker is free"
+    );
+    idle(&queue).await;
+    assert_eq!(ledger.all([0, 1, 3, 4]), ["ack", "ack", "timeout after 3", "ack"]);
+    assert_eq!(pool.shutdown(ms(100)).await.unwrap().total.open(), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_missing_result_is_a_failed_try() {
     let (ledger, calls) = run(&[4, 5, 6, 7, 8, 9]).await;

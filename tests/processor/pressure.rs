@@ -12,8 +12,8 @@ use super::*;
 /// clock; the example measures it in real time.
 #[tokio::test(start_paused = true)]
 async fn a_flood_delays_a_trickle_by_one_handler_time_at_most() {
-    let (alone, _) = fair_sources::race(4_000, 0).await;
-    let (beside, waits) = fair_sources::race(4_000, 100).await;
+    let (alone, _) = fair_sources::race(4_000, 0, 10).await;
+    let (beside, waits) = fair_sources::race(4_000, 10, 10).await;
     assert!(
         (1_990..=2_004).contains(&alone),
         "four workers, 20 ms, ten seconds: {alone}"
@@ -60,6 +60,38 @@ async fn a_full_source_stands_still_alone() {
     sleep(Duration::from_secs(5)).await;
     assert_eq!(stuck.stats().acked, 100);
     assert_eq!(pool.shutdown(ms(100)).await.unwrap().total.acknowledged, 200);
+}
+
+/// Takes 50 ms; fails twice for each alert of `failing`, which then waits a minute.
+struct FailsTwice;
+
+impl Handler for FailsTwice {
+    async fn handle(&self, _alert: &Packet, cx: &Context<'_>) -> Result<(), HandleError> {
+        sleep(ms(50)).await;
+        if cx.source.as_str() == "failing" && cx.try_number < 3 {
+            return Err(HandleError::retry_after(Duration::from_secs(60), "later"));
+        }
+        Ok(())
+    }
+}
+
+/// Parts of one budget, as `run` shares it out: what is read and not settled never adds up to more, whatever fails.
+#[tokio::test(start_paused = true)]
+async fn what_is_held_never_adds_up_to_more_than_the_budget() {
+    let queue = Queue::new();
+    let (failing, free) = (stream(&queue, "failing", 60, 10), stream(&queue, "free", 300, 10));
+    let pool = AlertProcessor::new(FailsTwice, &ProcessorConfig { workers: 3, ..config() }).start(queue.clone());
+    let (mut most, mut full_beside_others) = ((0, 0), 0);
+    while failing.stats().acked + free.stats().acked < 360 {
+        let before = free.stats().acked;
+        sleep(ms(60)).await;
+        let (a, b) = (failing.stats(), free.stats());
+        most = (most.0.max(a.open), most.1.max(b.open));
+        full_beside_others += u64::from(a.open == 10 && b.acked > before);
+    }
+    assert_eq!(most, (10, 10), "each fills its part and no more");
+    assert!(full_beside_others > 20, "{full_beside_others}");
+    pool.shutdown(ms(100)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,11 +20,11 @@ fn getter(queue: &Queue, start: Instant) -> tokio::task::JoinHandle<(&'static st
 /// 34
 #[tokio::test(start_paused = true)]
 async fn where_a_timeout_and_a_due_time_coincide_the_item_wins() {
-    let queue = Queue::new();
+    let (queue, start) = (Queue::new(), Instant::now());
     queue.put_after("k", "d", ms(100)).await.unwrap();
     assert_eq!(sizes(&queue), (0, 0, 1));
     let ticket = queue.get_timeout(ms(100)).await.unwrap();
-    assert_eq!((*ticket, queue.deferred_size()), ("d", 0));
+    assert_eq!((*ticket, start.elapsed(), queue.deferred_size()), ("d", ms(100), 0));
 }
 
 /// 35

@@ -95,6 +95,26 @@ async fn two_joins_end_only_when_all_is_done() {
     defer(&queue, "k", "d", ms(5)).unwrap();
 }
 
+/// 49
+#[tokio::test(start_paused = true)]
+async fn two_joins_that_began_apart_end_together() {
+    let queue = Queue::new();
+    put(&queue, "k", &["a"]);
+    let first = join(&queue);
+    sleep(ms(1)).await;
+    put(&queue, "j", &["b"]);
+    let second = join(&queue);
+    for n in 0..2 {
+        sleep(ms(1)).await;
+        assert!(!first.is_finished() && !second.is_finished(), "{n} of two are served");
+        assert!(defer(&queue, "k", "d", ms(5)).is_err());
+        assert_eq!(served(&queue, 1).len(), 1);
+    }
+    first.await.unwrap();
+    second.await.unwrap();
+    defer(&queue, "k", "d", ms(5)).unwrap();
+}
+
 /// 50
 #[test]
 fn clearing_an_unknown_key_does_nothing() {

@@ -7,13 +7,20 @@
 #[allow(dead_code)]
 mod fair_queue_trace;
 
+#[path = "../common/counting.rs"]
+#[allow(unreachable_pub, missing_docs)]
+mod counting;
+
 mod basics;
 mod batches;
 mod capacity;
+mod cases;
 mod deferred;
 mod exclusive;
+mod golden;
 mod joining;
 mod life;
+mod memory;
 mod meters;
 mod model;
 mod order;

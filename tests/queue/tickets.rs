@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use alertstream::queue::{FairQueue, GetError, PutOptions};
+use alertstream::queue::{FairQueue, GetError, PutOptions, Ticket};
 use tokio::time::{sleep, timeout};
 
 use super::*;
@@ -49,61 +49,92 @@ async fn however_a_holder_ends_its_item_is_completed() {
     queue.join().await;
 }
 
-/// 59
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn ten_thousand_cancelled_gets_lose_nothing() {
-    const PUTS: u32 = 4_000;
-    let queue: FairQueue<u32, u32> = FairQueue::new();
-    let producer = tokio::spawn({
-        let queue = queue.clone();
-        async move {
-            let mut random = Random(7);
-            for n in 0..PUTS {
-                let delay = Duration::from_micros(random.below(4) * 300);
-                queue.put_after(n % 5, n, delay).await.unwrap();
-                if random.below(3) == 0 {
-                    tokio::task::yield_now().await;
+const PUTS: u32 = 4_000;
+
+/// Puts `PUTS` items, at once or a little later.
+async fn put_all(queue: Queue59) {
+    let mut random = Random(7);
+    for n in 0..PUTS {
+        let delay = Duration::from_micros(random.below(4) * 300);
+        queue.put_after(n % 5, n, delay).await.unwrap();
+        if random.below(3) == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+type Queue59 = FairQueue<u32, u32>;
+
+/// Gets 1,250 times with little patience, in every way in which a get can be lost; holds each tenth ticket.
+async fn lose(queue: Queue59, seed: u64) -> (Vec<u32>, Vec<Ticket<u32, u32>>) {
+    let (mut random, mut got, mut held) = (Random(seed), Vec::new(), Vec::new());
+    for _ in 0..1_250 {
+        let patience = Duration::from_micros(random.below(400));
+        let tickets = match random.below(5) {
+            0 => timeout(patience, queue.get())
+                .await
+                .ok()
+                .and_then(Result::ok)
+                .into_iter()
+                .collect(),
+            1 => tokio::select! {
+                biased;
+                () = tokio::task::yield_now() => Vec::new(),
+                ticket = queue.get() => ticket.into_iter().collect(),
+            },
+            2 => tokio::select! {
+                tickets = queue.get_many(3) => tickets.unwrap_or_default(),
+                () = sleep(patience) => Vec::new(),
+            },
+            3 => timeout(patience, queue.get_many_of_one_key(2))
+                .await
+                .ok()
+                .and_then(Result::ok)
+                .unwrap_or_default(),
+            _ => {
+                let mut get = queue.get();
+                match poll_once(&mut get) {
+                    Poll::Ready(ticket) => ticket.into_iter().collect(),
+                    Poll::Pending => Vec::new(),
                 }
             }
+        };
+        for ticket in tickets {
+            if random.below(10) == 0 {
+                held.push(ticket);
+            } else {
+                got.push(ticket.complete());
+            }
         }
-    });
-    let losers: Vec<_> = (0..8)
-        .map(|seed| {
-            let queue = queue.clone();
-            tokio::spawn(async move {
-                let (mut random, mut got) = (Random(seed), Vec::new());
-                for _ in 0..1_250 {
-                    let patience = Duration::from_micros(random.below(400));
-                    let ticket = match random.below(3) {
-                        0 => timeout(patience, queue.get()).await.ok().and_then(Result::ok),
-                        1 => tokio::select! {
-                            biased;
-                            () = tokio::task::yield_now() => None,
-                            ticket = queue.get() => ticket.ok(),
-                        },
-                        _ => {
-                            let mut get = queue.get();
-                            match poll_once(&mut get) {
-                                Poll::Ready(ticket) => ticket.ok(),
-                                Poll::Pending => None,
-                            }
-                        }
-                    };
-                    got.extend(ticket.map(|ticket| ticket.complete()));
-                }
-                got
-            })
-        })
-        .collect();
-    let mut got = Vec::new();
+    }
+    (got, held)
+}
+
+/// 59, 67
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn ten_thousand_cancelled_gets_lose_nothing() {
+    let queue = Queue59::new();
+    let producer = tokio::spawn(put_all(queue.clone()));
+    let losers: Vec<_> = (0..8).map(|seed| tokio::spawn(lose(queue.clone(), seed))).collect();
+    let (mut got, mut held) = (Vec::new(), Vec::new());
     for loser in losers {
-        got.extend(loser.await.unwrap());
+        let (of_one, held_by_one) = loser.await.unwrap();
+        got.extend(of_one);
+        held.extend(held_by_one);
     }
     producer.await.unwrap();
-    queue.close();
-    while let Ok(ticket) = queue.get().await {
+    sleep(ms(1)).await;
+    // All deferrals are due: what was not got is queued, what is in progress has a live ticket.
+    let taken = got.len() + held.len();
+    assert_eq!(sizes(&queue), (PUTS as usize - taken, held.len(), 0));
+    while queue.qsize() > 0 {
+        let mut last = queue.get();
+        let Poll::Ready(Ok(ticket)) = poll_once(&mut last) else {
+            panic!("a getter with items queued returns at once")
+        };
         got.push(ticket.complete());
     }
+    got.extend(held.into_iter().map(Ticket::complete));
     got.sort_unstable();
     assert_eq!(got, (0..PUTS).collect::<Vec<_>>());
     assert_eq!(sizes(&queue), (0, 0, 0));

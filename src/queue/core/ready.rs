@@ -1,4 +1,4 @@
-//! The eligible keys, ordered: a binary heap that knows where each key stands in it.
+//! The eligible keys, ordered: a heap of four children a node, which knows where each key stands in it.
 //!
 //! Invariants: `place[id]` is the index of the entry of key `id` in `heap`, or `ABSENT`; no entry is smaller than its
 //! parent. Must not know what makes a key eligible.
@@ -9,6 +9,8 @@ use std::cmp::Ordering;
 use super::SlotId;
 
 const ABSENT: u32 = u32::MAX;
+/// Children of a node: flatter than two, and their ranks stand side by side.
+const CHILDREN: usize = 4;
 
 /// The order of service: items in progress per weight, then the stamp. Stamps differ, so there are no ties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,9 @@ pub(super) struct Rank {
 
 impl Rank {
     fn is_before(&self, other: &Self) -> bool {
+        if self.weight == other.weight {
+            return (self.count, self.stamp) < (other.count, other.stamp);
+        }
         // a/w < b/v without division
         let this = u64::from(self.count) * u64::from(other.weight);
         let that = u64::from(other.count) * u64::from(self.weight);
@@ -87,46 +92,51 @@ impl ReadyHeap {
         let (_, id) = self.heap.swap_remove(at);
         self.place[id as usize] = ABSENT;
         if at < self.heap.len() {
-            self.place[self.heap[at].1 as usize] = at as u32;
             self.rise(at);
             self.sink(at);
         }
     }
 
+    /// Moves an entry up to its place.
     fn rise(&mut self, mut at: usize) {
+        let entry = self.heap[at];
         while at > 0 {
-            let parent = (at - 1) / 2;
-            if !self.heap[at].0.is_before(&self.heap[parent].0) {
+            let parent = (at - 1) / CHILDREN;
+            if !entry.0.is_before(&self.heap[parent].0) {
                 break;
             }
-            self.swap(at, parent);
+            self.set_at(at, self.heap[parent]);
             at = parent;
         }
+        self.set_at(at, entry);
     }
 
+    /// Moves an entry down to its place.
     fn sink(&mut self, mut at: usize) {
+        let entry = self.heap[at];
         loop {
-            let left = 2 * at + 1;
-            if left >= self.heap.len() {
-                break;
-            }
-            let right = left + 1;
-            let child = if right < self.heap.len() && self.heap[right].0.is_before(&self.heap[left].0) {
-                right
-            } else {
-                left
+            let first = CHILDREN * at + 1;
+            let children = first..(first + CHILDREN).min(self.heap.len());
+            let smaller = |a: usize, b: usize| {
+                if self.heap[b].0.is_before(&self.heap[a].0) {
+                    b
+                } else {
+                    a
+                }
             };
-            if !self.heap[child].0.is_before(&self.heap[at].0) {
-                break;
+            match children.reduce(smaller) {
+                Some(child) if self.heap[child].0.is_before(&entry.0) => {
+                    self.set_at(at, self.heap[child]);
+                    at = child;
+                }
+                _ => break,
             }
-            self.swap(at, child);
-            at = child;
         }
+        self.set_at(at, entry);
     }
 
-    fn swap(&mut self, a: usize, b: usize) {
-        self.heap.swap(a, b);
-        self.place[self.heap[a].1 as usize] = a as u32;
-        self.place[self.heap[b].1 as usize] = b as u32;
+    fn set_at(&mut self, at: usize, entry: (Rank, SlotId)) {
+        self.heap[at] = entry;
+        self.place[entry.1 as usize] = at as u32;
     }
 }

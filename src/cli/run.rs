@@ -23,7 +23,7 @@ use crate::dead_letter::{DeadLetterStore, LogStore};
 use crate::decode::Decoder;
 use crate::pipeline::{self, Limits, Pipeline, Selector};
 use crate::processor::{AlertProcessor, PoolObserver};
-use crate::sink::Sink;
+use crate::sink::{Sink, SinkConfig};
 use crate::stream::{DeliveryQuota, StreamConfig};
 
 mod plan;
@@ -129,11 +129,7 @@ pub(super) async fn run(call: &Call, args: &RunArgs) -> CliResult {
         }
     };
     let to = args.summary.as_deref().map(SummaryFile::create).transpose()?;
-    let bar = if sink.is_stdout() {
-        Progress::counting_beside_stdout("processed", "alerts")
-    } else {
-        Progress::counting("processed", "alerts")
-    };
+    let bar = bar(&sink);
     let sink = Sink::open(&sink).map_err(|error| CliError::failed("sink", error))?;
     let archive = match &database_url {
         Some(url) => Some(open_archive(url).await?),
@@ -158,11 +154,7 @@ pub(super) async fn run(call: &Call, args: &RunArgs) -> CliResult {
     };
     let pipeline = Pipeline::start(processor, &queue, decoder);
     let showing = show(bar, pipeline.observer());
-    let ended = tokio::select! {
-        biased;
-        ended = pipeline.run(inputs, &limits, stop.first()) => ended,
-        never = showing => match never {},
-    };
+    let ended = beside(pipeline.run(inputs, &limits, stop.first()), showing).await;
     let told = summary::tell(call.format, to, &Summary::of(&ended, &selector));
     match ended.failure {
         Some(failure) => Err(failure.into()),
@@ -188,6 +180,23 @@ async fn look_for_names(
         }
     }
     Ok(())
+}
+
+fn bar(sink: &SinkConfig) -> Progress {
+    if sink.is_stdout() {
+        Progress::counting_beside_stdout("processed", "alerts")
+    } else {
+        Progress::counting("processed", "alerts")
+    }
+}
+
+/// Does the work, and meanwhile what goes on beside it.
+async fn beside<T>(work: impl Future<Output = T>, goes_on: impl Future<Output = Infallible>) -> T {
+    tokio::select! {
+        biased;
+        done = work => done,
+        never = goes_on => match never {},
+    }
 }
 
 /// Shows how many alerts are settled, until it is dropped.

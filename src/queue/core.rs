@@ -176,10 +176,11 @@ impl<K: Key, T> Core<K, T> {
         self.refresh(id, now)
     }
 
-    /// Whether [`Core::done`] and what goes before it depend on the time: something is deferred, or the key becomes idle.
+    /// Whether [`Core::done`] depends on the time: the key may become idle. What became due meanwhile may move later: a
+    /// completion changes counts and a stamp, a due item lengthens a FIFO, and neither touches what the other does.
     pub(crate) fn needs_time_to_end(&self, id: SlotId) -> bool {
         let slot = self.slot(id);
-        self.next_due != Nanos::MAX || (slot.count == 1 && slot.items.is_empty())
+        slot.count == 1 && slot.items.is_empty()
     }
 
     /// Ends an item in progress and puts it back. True if its key can be served now.

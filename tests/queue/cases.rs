@@ -110,7 +110,12 @@ fn rows() -> Vec<(u32, Vec<&'static str>)> {
 fn every_case_is_shown_by_tests_that_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut text = String::new();
-    for file in ["tests/loom_queue.rs", "benches/queue.rs", "src/queue/core/tests.rs"] {
+    for file in [
+        "tests/loom_queue.rs",
+        "benches/queue/main.rs",
+        "benches/queue/threads.rs",
+        "src/queue/core/tests.rs",
+    ] {
         text += &fs::read_to_string(root.join(file)).unwrap();
     }
     for file in fs::read_dir(root.join("tests/queue")).unwrap() {

@@ -50,7 +50,15 @@
 //! keys), then it is forgotten and returns as a new key. Keys with settings (label, limit, weight, capacity, pause,
 //! close) are kept as long as they have them; they lose only their place.
 //!
+//! # Proof
+//!
+//! `tests/queue/cases.rs` lists the acceptance cases and the test of each: among them the traces of the queue that this
+//! one is made after, a model of the rule over random sequences, and every interleaving of its wake-ups under loom.
+//!
 //! # Cost
+//!
+//! Over 64 keys a put, get and completion take about 0.2 µs together, over 16,384 keys 0.8 µs (`cargo bench --bench
+//! queue`, which has the rivals beside it). Two of them read the clock.
 //!
 //! Each operation is one short critical section of O(log keys); deferrals cost O(log deferrals). Nothing is spawned:
 //! each waiting getter carries its own timer, so the queue works on any tokio runtime and on several at once.

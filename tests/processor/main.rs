@@ -1,4 +1,16 @@
 //! The processor pool: settling, retries, time limits, batches, workers, shutdown, fairness and back-pressure.
+//!
+//! | what it must do | shown by |
+//! | --- | --- |
+//! | batch handlers over the batch get | `each_alert_of_a_batch_is_settled_by_its_own_result`, `only_the_culprit_of_a_batch_that_panics_is_rejected`, `a_missing_result_is_a_failed_try` |
+//! | back-off with jitter by deferral; worker and the source's other alerts are free | `the_worker_is_free_while_an_alert_waits_for_its_next_try`, `the_back_off_doubles_up_to_its_most_with_jitter`, `a_handler_may_say_when_to_try_again` |
+//! | a time limit and a panic are failed tries, then a dead letter | `a_panic_and_a_time_out_are_failed_tries` |
+//! | nothing is settled half-way, nothing twice | `a_time_limit_settles_nothing_of_a_batch_half_way`; the ledger of every test here refuses a second settlement |
+//! | the number of workers changes while they run | `the_number_of_workers_changes_while_they_run` |
+//! | graceful and bounded shutdown | `a_drain_works_off_what_is_queued`, `a_shutdown_ends_what_is_in_progress_and_releases_the_rest`, `a_shutdown_cuts_off_what_takes_too_long`, `alerts_between_two_tries_are_released_by_a_shutdown` |
+//! | order per object (`key = "object"`, limit 1), fast with 1,000,000 objects | `a_key_with_limit_one_keeps_its_order_over_retries`; the bench's `distinct_keys` |
+//! | one byte budget; a full source stands still alone | `a_full_source_stands_still_alone`, `what_is_held_never_adds_up_to_more_than_the_budget`, `one_budget_covers_the_queue_and_the_retries`, `prefetch_queue_and_retries_of_all_sources_share_one_budget` in `src/cli/sources.rs` |
+//! | a flood does not delay a trickle | `a_flood_delays_a_trickle_by_one_handler_time_at_most`; in real time `examples/fair_sources.rs` |
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 

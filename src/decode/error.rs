@@ -3,6 +3,7 @@
 //! Invariants: [`DecodeError::reason`] is a name that scripts and dead letters rely on; the text says where and why.
 //! Must not know how a packet is decoded.
 
+use super::packet::PacketFraming;
 use crate::ack::Rejection;
 use crate::error::ErrorClass;
 
@@ -120,6 +121,22 @@ impl DecodeError {
             Self::SchemaPending { .. } => ErrorClass::Transient,
             _ => ErrorClass::Poison,
         }
+    }
+
+    /// Says how the payload was framed, where the place is in the datum.
+    pub(crate) fn in_framing(mut self, framing: PacketFraming) -> Self {
+        if let Self::Truncated { place, cause }
+        | Self::Damaged { place, cause }
+        | Self::TrailingBytes { place, cause }
+        | Self::TooLarge { place, cause } = &mut self
+            && place.from == Origin::Datum
+        {
+            cause.push_str(&match framing {
+                PacketFraming::Container { .. } => " (framing: container)".to_owned(),
+                PacketFraming::Confluent { id } => format!(" (framing: Confluent, schema id {id})"),
+            });
+        }
+        self
     }
 
     pub(crate) fn truncated(place: Place, cause: impl Into<String>) -> Self {

@@ -113,7 +113,8 @@ impl Decoder {
     pub fn decode(&self, payload: &Bytes) -> Result<Packet, DecodeError> {
         let (compiled, datum, framing) = self.open(payload)?;
         let mut pick = Pick::whole(compiled.binding.wanted());
-        compiled.plan.walk_all(&datum, &mut pick)?;
+        let walked = compiled.plan.walk_all(&datum, &mut pick);
+        walked.map_err(|error| error.in_framing(framing))?;
         let header = compiled.binding.read(&compiled.plan, &datum, &pick);
         Ok(Packet::new(Parts {
             payload: payload.clone(),
@@ -129,13 +130,15 @@ impl Decoder {
     /// # Errors
     /// As [`Decoder::decode`].
     pub fn decode_into(&self, payload: &Bytes, arena: &mut Arena) -> Result<(), DecodeError> {
-        let (compiled, datum, _) = self.open(payload)?;
-        let read = arena.fill(&compiled.plan, &datum)?;
-        if read == datum.len() {
-            Ok(())
-        } else {
-            compiled.plan.walk_all(&datum, &mut plan::Nothing)
-        }
+        let (compiled, datum, framing) = self.open(payload)?;
+        let filled = arena.fill(&compiled.plan, &datum).and_then(|read| {
+            if read == datum.len() {
+                Ok(())
+            } else {
+                compiled.plan.walk_all(&datum, &mut plan::Nothing)
+            }
+        });
+        filled.map_err(|error| error.in_framing(framing))
     }
 
     /// Checks a whole packet without keeping anything of it.
@@ -143,8 +146,9 @@ impl Decoder {
     /// # Errors
     /// As [`Decoder::decode`].
     pub fn validate(&self, payload: &Bytes) -> Result<(), DecodeError> {
-        let (compiled, datum, _) = self.open(payload)?;
-        compiled.plan.walk_all(&datum, &mut plan::Nothing)
+        let (compiled, datum, framing) = self.open(payload)?;
+        let walked = compiled.plan.walk_all(&datum, &mut plan::Nothing);
+        walked.map_err(|error| error.in_framing(framing))
     }
 
     /// Reads the header alone: the rest of the packet may be damaged.
@@ -152,8 +156,9 @@ impl Decoder {
     /// # Errors
     /// [`DecodeError`] for what stands before the last field of the header.
     pub fn header(&self, payload: &Bytes) -> Result<crate::header::AlertHeader, DecodeError> {
-        let (compiled, datum, _) = self.open(payload)?;
-        compiled.binding.header(&compiled.plan, &datum)
+        let (compiled, datum, framing) = self.open(payload)?;
+        let header = compiled.binding.header(&compiled.plan, &datum);
+        header.map_err(|error| error.in_framing(framing))
     }
 
     /// Cuts a container file into one-record packets: one (the payload itself) when it holds one record, else each

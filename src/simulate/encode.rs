@@ -1,4 +1,7 @@
 //! Avro's binary encoding, the few types that packets need, and the two framings.
+//!
+//! By hand, though encoding is what a crate could do: the template walks the schema once per survey and writes a packet's
+//! bytes in place, where a crate wants a tree of values per packet. The tests read every packet with apache-avro.
 
 /// Appends a long (an int is written the same way).
 pub(super) fn long(out: &mut Vec<u8>, value: i64) {

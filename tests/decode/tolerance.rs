@@ -223,3 +223,33 @@ fn a_deflated_packet_has_the_values_of_the_plain_one() {
     let packet = Decoder::bundled().decode(&file.into()).unwrap();
     assert!(matches!(packet.get("s"), Some(Value::Bytes(bytes)) if bytes == [7; 300_000]));
 }
+
+#[test]
+fn serde_writes_what_json_holds() {
+    let schema = json!({"type": "record", "name": "r", "fields": [
+        {"name": "b", "type": "bytes"}, {"name": "f", "type": "float"}, {"name": "n", "type": ["null", "double"]},
+        {"name": "a", "type": {"type": "array", "items": ["null", "int", "string"]}},
+        {"name": "m", "type": {"type": "map", "values": "boolean"}}, {"name": "b", "type": "long"}]});
+    let mut datum = vec![4, 1, 2];
+    datum.extend(0.1f32.to_le_bytes());
+    datum.push(2);
+    datum.extend(f64::NAN.to_le_bytes());
+    datum.extend([6, 0, 2, 8, 4, 2, b'x', 0, 2, 2, b'k', 1, 0, 14]);
+    let packet = packet(&schema, &datum);
+    let value = packet.root();
+    assert_eq!(serde_json::to_value(value).unwrap(), packet.to_json());
+    let text = serde_json::to_string(&value).unwrap();
+    assert_eq!(
+        text,
+        r#"{"b":"AQI=","f":0.10000000149011612,"n":null,"a":[null,4,"x"],"m":{"k":true}}"#
+    );
+}
+
+#[test]
+fn an_error_in_the_datum_says_which_framing_was_seen() {
+    let decoder = Decoder::bundled();
+    let said = |payload: Vec<u8>| decoder.decode(&payload.into()).unwrap_err().to_string();
+    assert!(said(crate::generate::confluent(900, &[2])).ends_with("(framing: Confluent, schema id 900)"));
+    let schema = r#"{"type":"record","name":"r","fields":[{"name":"x","type":"double"}]}"#;
+    assert!(said(container(schema, &[2])).ends_with("(framing: container)"));
+}

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
@@ -192,12 +193,7 @@ impl Clients {
     /// # Errors
     /// No broker, a refused or unknown setting, a missing reference, SASL or TLS in a build without it.
     pub fn new(brokers: &[String], pass_through: &PassThrough) -> Result<Self, LiveError> {
-        let brokers = brokers
-            .iter()
-            .map(|b| b.trim())
-            .filter(|b| !b.is_empty())
-            .collect::<Vec<_>>()
-            .join(",");
+        let brokers = joined(brokers);
         if brokers.is_empty() {
             return Err(LiveError::NoBrokers);
         }
@@ -207,9 +203,32 @@ impl Clients {
             settings.insert(key.clone(), resolve(key, value)?);
         }
         let clients = Self { brokers, settings };
-        let checked = clients.consumer("check", usize::MAX).create_native_config();
-        checked.map_err(|error| LiveError::call("read the settings", &error))?;
+        clients.check()?;
         Ok(clients)
+    }
+
+    /// Gives everything that [`Clients::new`] could refuse, not only the first: each setting is looked at by itself.
+    pub fn problems(brokers: &[String], pass_through: &PassThrough) -> Vec<LiveError> {
+        let brokers = joined(brokers);
+        let mut problems: Vec<LiveError> = brokers.is_empty().then_some(LiveError::NoBrokers).into_iter().collect();
+        for (key, value) in &pass_through.0 {
+            let checked = refuse(key, value).and_then(|()| resolve(key, value)).and_then(|value| {
+                let alone = Self {
+                    brokers: brokers.clone(),
+                    settings: BTreeMap::from([(key.clone(), value)]),
+                };
+                alone.check()
+            });
+            problems.extend(checked.err());
+        }
+        problems
+    }
+
+    /// Lets librdkafka read the settings.
+    fn check(&self) -> Result<(), LiveError> {
+        let read = self.consumer("check", usize::MAX).create_native_config();
+        read.map(drop)
+            .map_err(|error| LiveError::call("read the settings", &error))
     }
 
     /// Gives the addresses as configured.
@@ -295,6 +314,20 @@ impl Clients {
         }
         config
     }
+}
+
+fn joined(brokers: &[String]) -> String {
+    let named = brokers.iter().map(|b| b.trim()).filter(|b| !b.is_empty());
+    named.collect::<Vec<_>>().join(",")
+}
+
+/// Lets librdkafka read a topic's regular expression. The client that does it knows no broker.
+pub(super) fn check_regex(text: &str) -> Result<(), LiveError> {
+    let made: Result<BaseConsumer, _> = ClientConfig::new().set("group.id", "check").create();
+    let consumer = made.map_err(|error| LiveError::call("make the client", &error))?;
+    let subscribed = consumer.subscribe(&[text]);
+    consumer.unsubscribe();
+    subscribed.map_err(|_| LiveError::Regex { text: text.to_owned() })
 }
 
 fn refuse(key: &str, value: &str) -> Result<(), LiveError> {

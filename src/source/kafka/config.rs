@@ -4,10 +4,10 @@
 
 use serde::Deserialize;
 
-use super::client::{Clients, PassThrough};
+use super::client::{self, Clients, PassThrough};
 use super::error::LiveError;
 use super::gaps::ResetPolicy;
-use super::nights::TopicPattern;
+use super::nights::{NIGHTS_MAX, TopicPattern};
 use super::place::{End, Start};
 
 /// `[source.NAME.live]`.
@@ -18,7 +18,7 @@ pub struct LiveConfig {
     pub brokers: Vec<String>,
     /// Topics: literal names, names with `{night}`, or regular expressions that begin with `^`.
     pub topics: Vec<String>,
-    /// How many nights before tonight the topics with `{night}` cover.
+    /// How many nights before tonight the topics with `{night}` cover: 1 to [`NIGHTS_MAX`].
     #[serde(default = "default_nights")]
     pub nights: u32,
     /// Where a group without a commit starts.
@@ -59,7 +59,15 @@ impl LiveConfig {
         if self.topics.is_empty() || self.topics.iter().any(|topic| topic.trim().is_empty()) {
             problems.push(LiveError::NoTopics);
         }
-        problems.extend(self.clients().err());
+        if !(1..=NIGHTS_MAX).contains(&self.nights) {
+            problems.push(LiveError::Nights { nights: self.nights });
+        }
+        for pattern in self.patterns() {
+            if let TopicPattern::Regex(text) = pattern {
+                problems.extend(client::check_regex(&text).err());
+            }
+        }
+        problems.extend(Clients::problems(&self.brokers, &self.librdkafka));
         problems
     }
 
@@ -104,6 +112,31 @@ mod tests {
     fn every_problem_is_given_at_once() {
         let config = LiveConfig::new("", &[]);
         assert_eq!(config.problems().len(), 2);
+        let mut config = LiveConfig::new("b:1", &["^night_[0-9", "^fine_.*"]);
+        config.nights = 0;
+        let settings = [
+            ("enable.auto.commit", "true"),
+            ("check.crcs", "false"),
+            ("sesion.timeout.ms", "1"),
+        ];
+        let settings = settings
+            .into_iter()
+            .chain([("session.timeout.ms", "soon"), ("client.rack", "r")]);
+        config.librdkafka = PassThrough::new(settings.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        let said: Vec<String> = config.problems().iter().map(ToString::to_string).collect();
+        assert_eq!(said.len(), 6, "{said:#?}");
+        for (problem, named) in said.iter().zip([
+            "`nights = 0`",
+            "`^night_[0-9`",
+            "`check.crcs`",
+            "`enable.auto.commit`",
+            "`sesion.timeout.ms`",
+            "`session.timeout.ms`",
+        ]) {
+            assert!(problem.contains(named), "{named} in {said:#?}");
+        }
+        config.nights = NIGHTS_MAX + 1;
+        assert!(config.problems()[0].to_string().contains("`nights = 61`"));
         let said =
             toml::from_str::<LiveConfig>("brokers = [\"b\"]\ntopics = [\"t\"]\nstart = \"yesterday\"").unwrap_err();
         assert!(said.to_string().contains("`yesterday`"), "{said}");

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use super::gaps::{Gap, GapCause};
+use super::nights::NIGHTS_MAX;
 use super::place::BadPlace;
 use crate::error::ErrorClass;
 
@@ -21,6 +22,20 @@ pub enum LiveError {
     /// No topic is configured.
     #[error("no topic is configured; set `topics = [\"NAME\"]`")]
     NoTopics,
+    /// The window of nights is empty, or longer than topics are ever kept.
+    #[error("`nights = {nights}` is no window of nights; give a number from 1 to {NIGHTS_MAX}")]
+    Nights {
+        /// What is configured.
+        nights: u32,
+    },
+    /// A topic's regular expression cannot be read.
+    #[error(
+        "the topic `{text}` is no regular expression; write one of POSIX (extended) after the `^`, or a name without it"
+    )]
+    Regex {
+        /// What is configured.
+        text: String,
+    },
     /// No group is configured.
     #[error("no consumer group is configured; set `group = \"NAME\"`")]
     NoGroup,

@@ -17,7 +17,8 @@ use crate::source::kafka::nights::Window;
 /// Shows how far a group is behind: per partition on Kafka, per group on the archive.
 ///
 /// With `--brokers` or a live `--source` it asks Kafka; otherwise the archive. On Kafka it looks twice, so that there
-/// is a rate and a time to go.
+/// is a rate and a time to go, and tells how long retention by age keeps the next message (retention by size may
+/// delete it earlier).
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -50,6 +51,8 @@ struct Line {
     rate_per_second: Option<f64>,
     eta_seconds: Option<f64>,
     next_at: Option<DateTime<Utc>>,
+    /// Hours until retention may delete the next message by its age.
+    retention_headroom_hours: Option<f64>,
 }
 
 pub(super) async fn run(call: &Call, args: LagArgs) -> CliResult {
@@ -132,6 +135,7 @@ fn line(now: PartitionLag, first: &[PartitionLag], over: Duration) -> Line {
         rate_per_second: rate,
         eta_seconds: eta,
         next_at: now.next_at,
+        retention_headroom_hours: now.retention_headroom_hours,
     }
 }
 
@@ -151,6 +155,7 @@ async fn archive(call: &Call, group: Option<String>) -> CliResult<Vec<Line>> {
         rate_per_second: status.rate_per_second,
         eta_seconds: status.eta_seconds,
         next_at: None,
+        retention_headroom_hours: None,
     }])
 }
 
@@ -171,11 +176,22 @@ fn text(lines: &[Line]) -> String {
                     .map_or_else(|| "-".to_owned(), |eta| format!("{eta:.0} s")),
                 line.next_at
                     .map_or_else(|| "-".to_owned(), |at| at.format("%Y-%m-%dT%H:%M:%SZ").to_string()),
+                line.retention_headroom_hours
+                    .map_or_else(|| "-".to_owned(), |hours| format!("{hours:.1} h")),
             ]
         })
         .collect();
     let total: Option<u64> = lines.iter().map(|line| line.lag).sum();
     let total = total.map_or_else(|| "is not known: still building".to_owned(), |total| total.to_string());
-    let head = ["lane", "committed", "end", "lag", "rate", "to go", "next is of"];
+    let head = [
+        "lane",
+        "committed",
+        "end",
+        "lag",
+        "rate",
+        "to go",
+        "next is of",
+        "kept for",
+    ];
     output::table(&head, &rows) + &format!("total lag {total}\n")
 }

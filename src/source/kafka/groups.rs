@@ -19,6 +19,7 @@ use super::gaps::ResetPolicy;
 use super::lanes::lane_of;
 use super::nights::{NightStart, TopicPattern};
 use super::place::{Mark, Start};
+use super::retention;
 use super::starts::{self, Commits, StartPlan};
 
 /// How far a group is in one partition.
@@ -36,11 +37,15 @@ pub struct PartitionLag {
     pub lag: u64,
     /// Broker time of the next message to read.
     pub next_at: Option<DateTime<Utc>>,
+    /// Hours until retention may delete that message by its age; below zero it is overdue. Nothing where nothing is
+    /// behind, the topic keeps for ever, or the brokers do not tell. Retention by size may come earlier.
+    pub retention_headroom_hours: Option<f64>,
 }
 
 /// A group on a cluster, without joining it.
 pub struct GroupView {
     consumer: BaseConsumer<DefaultConsumerContext>,
+    clients: Clients,
     group: String,
 }
 
@@ -62,6 +67,7 @@ impl GroupView {
         }
         Ok(Self {
             consumer,
+            clients: clients.clone(),
             group: group.to_owned(),
         })
     }
@@ -100,6 +106,12 @@ impl GroupView {
             .map(|(p, _, _, n)| ((*p).clone(), *n))
             .collect();
         let times = self.times(&unread)?;
+        let kept = self.retention(&unread);
+        let now = Utc::now();
+        let headroom = |part: &Part| {
+            let goes_at = *times.get(part)? + *kept.get(&*part.topic)?;
+            Some((goes_at - now).as_seconds_f64() / 3600.0)
+        };
         let lag = |(part, marks, committed, next): (&Part, &super::gaps::Watermarks, Option<i64>, i64)| PartitionLag {
             lane: lane_of(part).to_string(),
             committed,
@@ -107,8 +119,18 @@ impl GroupView {
             high: marks.high,
             lag: u64::try_from(marks.high - next).unwrap_or(0),
             next_at: times.get(part).copied(),
+            retention_headroom_hours: headroom(part),
         };
         Ok(behind.into_iter().map(lag).collect())
+    }
+
+    /// How long the topics of unread messages keep them.
+    fn retention(&self, unread: &[(Part, i64)]) -> HashMap<String, chrono::Duration> {
+        let topics: BTreeSet<&str> = unread.iter().map(|(part, _)| &*part.topic).collect();
+        if topics.is_empty() {
+            return HashMap::new();
+        }
+        retention::by_time(&self.clients, &topics.into_iter().collect::<Vec<_>>())
     }
 
     /// Reads the times of single messages, within two seconds for all of them.

@@ -28,6 +28,7 @@ pub mod place;
 mod poll;
 pub mod probe;
 pub mod report;
+mod retention;
 mod run;
 mod session;
 mod starts;
@@ -105,13 +106,13 @@ impl KafkaSource {
     /// Makes a source of a group from its configuration; touches no service.
     ///
     /// # Errors
-    /// Every problem that the configuration shows by itself: no topic, no group, a refused or unknown setting.
+    /// The first problem that the configuration shows by itself: no group, or one of [`LiveConfig::problems`].
     pub fn new(id: SourceId, group: &str, config: LiveConfig) -> Result<Self, LiveError> {
         if group.trim().is_empty() {
             return Err(LiveError::NoGroup);
         }
-        if config.topics.is_empty() {
-            return Err(LiveError::NoTopics);
+        if let Some(problem) = config.problems().into_iter().next() {
+            return Err(problem);
         }
         let clients = config.clients()?;
         Ok(Self {

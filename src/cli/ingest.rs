@@ -81,6 +81,8 @@ struct Ingested {
     reframed: u64,
     dead_letters: u64,
     unknown_schema: u64,
+    /// Empty payloads from Kafka: no packets, so not among the read.
+    tombstones: u64,
     bytes: u64,
     seconds: f64,
     interrupted: bool,
@@ -224,6 +226,7 @@ impl DeadLetterStore for Named {
 impl Ingested {
     fn of(stats: &IngestStats, ended: &Ended) -> Self {
         let dead_letters = ended.sources.values().map(|totals| totals.stream.rejected).sum();
+        let tombstones = ended.sources.values().map(|totals| totals.tombstones).sum();
         let IngestStats {
             archived,
             duplicates,
@@ -240,6 +243,7 @@ impl Ingested {
             reframed,
             dead_letters,
             unknown_schema,
+            tombstones,
             bytes,
             seconds: ended.took.as_secs_f64(),
             interrupted: ended.interrupted,
@@ -269,6 +273,9 @@ impl Ingested {
         ];
         if self.unknown_schema > 0 {
             rows.push(("of an unknown schema", self.unknown_schema.to_string()));
+        }
+        if self.tombstones > 0 {
+            rows.push(("tombstones", self.tombstones.to_string()));
         }
         output::aligned(&rows)
             + if self.interrupted {

@@ -76,11 +76,16 @@ impl Job {
         self.settle(|counts| counts.rejected += 1, |delivery| delivery.reject_as(why));
     }
 
-    /// Counted first, so that whoever sees the settlement finds it counted.
+    /// Counted first, so that whoever sees the settlement finds it counted. A settlement that comes too late (the lane
+    /// was lost meanwhile) changes nothing for the source, which gives the alert again: it counts as released.
     fn settle(&mut self, count: impl FnOnce(&mut Counts), settle: impl FnOnce(Delivery<Packet>)) {
         if let Some(delivery) = self.delivery.take() {
             if let Some(account) = &self.account {
-                account.count(delivery.source(), count);
+                if delivery.is_open() {
+                    account.count(delivery.source(), count);
+                } else {
+                    account.count(delivery.source(), |counts| counts.released += 1);
+                }
             }
             settle(delivery);
         }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::common::{TestDb, fixtures};
 use crate::support::{Said, command, finish, json_on, keys, on, run, signal, write_packets};
 
-const SUMMARY: [&str; 10] = [
+const SUMMARY: [&str; 11] = [
     "acknowledged",
     "delivered",
     "interrupted",
@@ -22,6 +22,7 @@ const SUMMARY: [&str; 10] = [
     "seconds",
     "selected",
     "sources",
+    "tombstones",
     "undefined",
 ];
 

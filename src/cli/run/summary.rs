@@ -30,6 +30,8 @@ struct Counts {
     redelivered: u64,
     selected: u64,
     undefined: u64,
+    /// Empty payloads from Kafka; they are among the acknowledged.
+    tombstones: u64,
     interrupted: bool,
     seconds: f64,
 }
@@ -65,6 +67,7 @@ impl Summary {
                 redelivered,
                 selected,
                 undefined,
+                tombstones,
                 ..
             } = *counts;
             let numbers = [
@@ -75,6 +78,7 @@ impl Summary {
                 redelivered,
                 selected,
                 undefined,
+                tombstones,
             ];
             std::iter::once(name.to_owned())
                 .chain(numbers.map(|n| n.to_string()))
@@ -84,7 +88,7 @@ impl Summary {
         if rows.len() > 1 {
             rows.push(row("all", &self.total));
         }
-        const HEAD: [&str; 8] = [
+        const HEAD: [&str; 9] = [
             "source",
             "delivered",
             "acknowledged",
@@ -93,6 +97,7 @@ impl Summary {
             "redelivered",
             "selected",
             "undefined",
+            "tombstones",
         ];
         let how = if self.total.interrupted {
             "interrupted after"
@@ -113,6 +118,7 @@ impl Counts {
         self.redelivered += stream.redelivered;
         self.selected += chosen.selected;
         self.undefined += chosen.undefined;
+        self.tombstones += totals.tombstones;
     }
 }
 

@@ -85,6 +85,13 @@ pub(super) async fn run(call: &Call) -> CliResult {
             check_source(name, source, archive.as_ref()).await,
         ));
     }
+    let asked = decoder.clone();
+    if let Some(answered) = off(move || asked.check_registry()).await {
+        checks.push(Check::of(
+            "schema registry",
+            answered.map(|url| format!("`{url}` answers")),
+        ));
+    }
     checks.push(Check::of("sink", sink(&config.sink)));
     if config.processor.filter.is_some() || config.sink.fields.is_some() {
         checks.push(Check::of("names", names(&config, archive.as_ref(), &decoder).await));

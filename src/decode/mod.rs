@@ -280,6 +280,15 @@ impl Decoder {
         }
     }
 
+    /// Asks the schema registry whether it answers, and gives its address; `None` without one. Blocks for at most 10 s.
+    ///
+    /// # Errors
+    /// It cannot be reached, or refuses the credentials.
+    pub fn check_registry(&self) -> Option<Result<String, crate::error::BoxError>> {
+        let registry = self.shared.registry.as_ref()?;
+        Some(registry.check().map(str::to_owned).map_err(Into::into))
+    }
+
     fn fetch(&self, id: u32) {
         let Some(registry) = &self.shared.registry else { return };
         // Another turn may have ended between the look and this one.

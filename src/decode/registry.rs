@@ -178,8 +178,33 @@ impl Registry {
         self.changed.notified()
     }
 
+    /// Says whether the registry answers what it will be asked; that it has no schema 1 is an answer. Blocks for at
+    /// most 10 s.
+    pub(crate) fn check(&self) -> Result<&str, FetchError> {
+        match self.ask(1) {
+            Ok(_) | Err(FetchError::NoSuchSchema { .. }) => Ok(&self.url),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Fetches a schema and keeps it on disk. Blocks for at most 10 s.
     pub(crate) fn fetch(&self, id: u32) -> Result<Vec<u8>, FetchError> {
+        let answer = self.ask(id)?;
+        if answer.kind.as_deref().is_some_and(|kind| kind != "AVRO") {
+            return Err(FetchError::Unusable {
+                id,
+                cause: "it is no Avro schema".into(),
+            });
+        }
+        let text = answer.schema.into_bytes();
+        check_name(id, &text).map_err(|cause| FetchError::Unusable { id, cause })?;
+        if let Err(cause) = self.keep(id, &text) {
+            tracing::warn!(id, %cause, folder = %self.folder.display(), "schema not kept on disk; a restart fetches it again");
+        }
+        Ok(text)
+    }
+
+    fn ask(&self, id: u32) -> Result<Answer, FetchError> {
         let url = format!("{}/schemas/ids/{id}", self.url);
         let failed = |cause: ureq::Error| match cause {
             ureq::Error::StatusCode(404) => FetchError::NoSuchSchema { id },
@@ -197,24 +222,8 @@ impl Registry {
             request = request.header("Authorization", authorization);
         }
         let mut response = request.call().map_err(failed)?;
-        let answer: Answer = response
-            .body_mut()
-            .with_config()
-            .limit(ANSWER_MAX)
-            .read_json()
-            .map_err(failed)?;
-        if answer.kind.as_deref().is_some_and(|kind| kind != "AVRO") {
-            return Err(FetchError::Unusable {
-                id,
-                cause: "it is no Avro schema".into(),
-            });
-        }
-        let text = answer.schema.into_bytes();
-        check_name(id, &text).map_err(|cause| FetchError::Unusable { id, cause })?;
-        if let Err(cause) = self.keep(id, &text) {
-            tracing::warn!(id, %cause, folder = %self.folder.display(), "schema not kept on disk; a restart fetches it again");
-        }
-        Ok(text)
+        let body = response.body_mut().with_config().limit(ANSWER_MAX);
+        body.read_json().map_err(failed)
     }
 
     /// Writes beside and renames, so that a reader never sees half a schema.

@@ -1,6 +1,7 @@
 //! `doctor` over a live source: every step to the newest alert, and the first one that is wrong.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::time::Duration;
 
 use alertstream::cli::embedded::mock_kafka::MockKafka;
@@ -62,4 +63,46 @@ fn doctor_looks_at_a_live_source_down_to_an_alert() {
         words(&ill[0], "detail").contains("`no-such-host.invalid:9092`"),
         "{ill:?}"
     );
+}
+
+/// Answers every request with this status; gives its address.
+fn registry(status: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            while lines.next().is_some_and(|line| !line.unwrap().is_empty()) {}
+            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    url
+}
+
+#[test]
+fn doctor_asks_the_schema_registry_where_one_is_named() {
+    let check = |url: &str| {
+        let mut config = tempfile::NamedTempFile::new().unwrap();
+        writeln!(config, "[schemas]\nregistry = \"{url}\"").unwrap();
+        let said = run(["doctor", "--json", "--config", config.path().to_str().unwrap()]).json();
+        let checks = said["checks"].as_array().unwrap().clone();
+        let found = checks.into_iter().find(|check| check["name"] == "schema registry");
+        found.expect("the check")
+    };
+    // That it has no schema 1 is an answer.
+    let there = registry("404 Not Found");
+    assert_eq!(
+        (&check(&there)["ok"], &check(&there)["detail"]),
+        (&true.into(), &format!("`{there}` answers").into())
+    );
+    let closed = registry("401 Unauthorized");
+    let refused = check(&closed);
+    assert!(
+        refused["ok"] == false && refused["detail"].as_str().unwrap().contains(&closed),
+        "{refused}"
+    );
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert_eq!(check(&format!("http://{nobody}"))["ok"], false);
 }

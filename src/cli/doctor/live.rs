@@ -7,9 +7,10 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use chrono::Utc;
+use tokio::runtime::Handle;
 
 use super::Check;
-use crate::decode::Decoder;
+use crate::decode::{DecodeError, Decoder};
 use crate::source::kafka::client::Clients;
 use crate::source::kafka::config::LiveConfig;
 use crate::source::kafka::nights::{NightStart, Window};
@@ -22,6 +23,9 @@ const BROKER_WITHIN: Duration = Duration::from_secs(10);
 /// How long a message may take to come.
 const MESSAGE_WITHIN: Duration = Duration::from_secs(5);
 
+/// How long a schema registry may take to give the alert's schema.
+const SCHEMA_WITHIN: Duration = Duration::from_secs(10);
+
 /// What is checked.
 pub(super) struct Live {
     pub(super) name: String,
@@ -32,7 +36,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Makes the checks; blocks.
+    /// Makes the checks; blocks, off the async threads of a runtime.
     pub(super) fn checks(&self) -> Vec<Check> {
         let mut checks = Vec::new();
         if let Err(failed) = self.examine(&mut checks) {
@@ -111,10 +115,14 @@ impl Live {
         let Some((place, payload)) = newest.map_err(|error| error.to_string())? else {
             return Ok("none can be read now".into());
         };
-        let packet = self
-            .decoder
-            .decode(&payload)
-            .map_err(|error| format!("{place}: {error}"))?;
+        let mut decoded = self.decoder.decode(&payload);
+        if let Err(DecodeError::SchemaPending { id }) = decoded {
+            let resolving = tokio::time::timeout(SCHEMA_WITHIN, self.decoder.resolve(id));
+            // Too late, what was pending is pending still, and is the error below.
+            let _ = Handle::current().block_on(resolving);
+            decoded = self.decoder.decode(&payload);
+        }
+        let packet = decoded.map_err(|error| format!("{place}: {error}"))?;
         let header = packet.header();
         Ok(format!("{place} is alert {} of {}", header.alert_id, header.survey))
     }

@@ -81,6 +81,19 @@ pub enum Reserve {
     Closing,
 }
 
+/// What became of an alert that was offered by [`Intake::offer`].
+#[derive(Debug)]
+pub enum Offer {
+    /// It is admitted.
+    Taken,
+    /// The byte budget is used up: stop reading, keep polling, offer it again.
+    Full(RawAlert),
+    /// The lane's span is used up: stop reading this lane, keep polling, offer it again.
+    LaneFull(RawAlert),
+    /// The epoch has ended or the lane is being revoked, or the stream is closing: it was dropped.
+    Gone,
+}
+
 /// A source's end of the stream. Cheap to clone; synchronous but for the waits.
 #[derive(Clone)]
 pub struct Intake {
@@ -128,6 +141,20 @@ impl Intake {
     /// A seq that is not above the lane's last one is a fault of the source and ends the stream with an error.
     pub fn deliver(&self, permit: Permit, at: Position, raw: RawAlert) {
         self.core.deliver(permit, at, raw, None);
+    }
+
+    /// Takes a permit for an alert and delivers it, in one step and without waiting: for a source that has copied the
+    /// alert already. The stream is not told before [`announce`](Self::announce), so that a source which reads many at
+    /// a time wakes it once.
+    ///
+    /// A seq that is not above the lane's last one is a fault of the source and ends the stream with an error.
+    pub fn offer(&self, epoch: Epoch, at: Position, raw: RawAlert) -> Offer {
+        self.core.offer(epoch, at, raw)
+    }
+
+    /// Tells the stream of what was [offered](Self::offer) and taken.
+    pub fn announce(&self) {
+        self.core.wake_stream();
     }
 
     /// Delivers what could not be read: it takes its place among the deliveries, no consumer sees it, and it becomes

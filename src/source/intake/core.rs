@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::lanes::Ending;
 use super::state::{Phase, State};
-use super::{Commit, Durability, Permit, Reserve, StreamConfig};
+use super::{Commit, Durability, Offer, Permit, Reserve, StreamConfig};
 use crate::ack::{Rejection, Settle, Settlement};
 use crate::record::{Epoch, Lane, Position, RawAlert, SourceId};
 
@@ -82,6 +82,28 @@ impl Core {
                 Reserve::Full
             }
         }
+    }
+
+    pub(super) fn offer(&self, epoch: Epoch, at: Position, raw: RawAlert) -> Offer {
+        let taken = self.cfg.budget.try_take(raw.payload.len());
+        let mut state = self.state.lock();
+        match self.refusal(&mut state, epoch) {
+            None => {}
+            Some(Reserve::LaneFull) => return Offer::LaneFull(raw),
+            Some(_) => return Offer::Gone,
+        }
+        let Some(bytes) = taken else {
+            state.bytes_blocked_since.get_or_insert_with(Instant::now);
+            return Offer::Full(raw);
+        };
+        state.bytes_blocked_since = None;
+        state.admit(Permit { bytes, epoch }, at, raw, None);
+        let failed = state.error.is_some() && state.phase == Phase::Running;
+        drop(state);
+        if failed {
+            self.close();
+        }
+        Offer::Taken
     }
 
     pub(super) async fn reserve(&self, lane: &Lane, bytes: usize) -> Option<Permit> {
@@ -337,16 +359,24 @@ impl Core {
             return Err(Reserve::Closing);
         }
         let epoch = state.lanes.epoch(lane).ok_or(Reserve::LaneGone)?;
+        self.refusal(state, epoch).map_or(Ok(epoch), Err)
+    }
+
+    /// Why an epoch admits no alert now; `None` when it does.
+    fn refusal(&self, state: &mut State, epoch: Epoch) -> Option<Reserve> {
+        if state.phase != Phase::Running {
+            return Some(Reserve::Closing);
+        }
         match state.lanes.get_mut(epoch) {
-            Some(lane) if lane.stopped => Err(Reserve::LaneGone),
+            Some(lane) if lane.stopped => Some(Reserve::LaneGone),
             // What waits for something from outside is no stall.
-            Some(lane) if lane.aside > 0 => Err(Reserve::LaneFull),
+            Some(lane) if lane.aside > 0 => Some(Reserve::LaneFull),
             Some(lane) if lane.tracker.span() >= self.cfg.max_span => {
                 lane.blocked_since.get_or_insert_with(Instant::now);
-                Err(Reserve::LaneFull)
+                Some(Reserve::LaneFull)
             }
-            Some(_) => Ok(epoch),
-            None => Err(Reserve::LaneGone),
+            Some(_) => None,
+            None => Some(Reserve::LaneGone),
         }
     }
 

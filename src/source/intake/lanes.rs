@@ -61,6 +61,15 @@ impl LaneState {
         }
     }
 
+    /// When a change that happens now is to be committed.
+    fn next_change_at(&self, now: Instant) -> Instant {
+        if self.tracker.is_finished() {
+            now
+        } else {
+            self.next_commit.max(now)
+        }
+    }
+
     /// Says whether the commit that says `finished` is confirmed.
     fn is_over(&self) -> bool {
         self.tracker.is_finished() && self.written == self.version
@@ -178,7 +187,12 @@ impl Lanes {
             state.blocked_since = None;
         }
         state.rejected.extend(rejected);
-        self.changed(epoch, now);
+        state.version += 1;
+        let at = state.next_change_at(now);
+        // Most settlements find their lane scheduled by an earlier one.
+        if state.scheduled.is_none_or(|scheduled| scheduled > at) {
+            self.schedule(epoch, at);
+        }
         settled
     }
 
@@ -188,11 +202,7 @@ impl Lanes {
             return;
         };
         state.version += 1;
-        let at = if state.tracker.is_finished() {
-            now
-        } else {
-            state.next_commit.max(now)
-        };
+        let at = state.next_change_at(now);
         self.schedule(epoch, at);
     }
 

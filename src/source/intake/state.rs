@@ -77,7 +77,7 @@ pub(crate) enum Drain {
 pub(super) struct State {
     pub(super) source: SourceId,
     pub(super) lanes: Lanes,
-    pub(super) open: HashMap<u64, Held>,
+    pub(super) open: HashMap<u64, Held, foldhash::fast::RandomState>,
     pub(super) ready: VecDeque<Held>,
     pub(super) waiting: BinaryHeap<Reverse<Waiting>>,
     pub(super) phase: Phase,
@@ -120,7 +120,7 @@ impl State {
         Self {
             source,
             lanes: Lanes::default(),
-            open: HashMap::new(),
+            open: HashMap::default(),
             ready: VecDeque::new(),
             waiting: BinaryHeap::new(),
             phase: Phase::Running,

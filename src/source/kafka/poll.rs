@@ -26,10 +26,13 @@ use super::lanes::{Held, LaneState, Phase};
 use super::message;
 use super::report::Counted;
 use super::session::Session;
-use crate::source::intake::{Commit, Reserve};
+use crate::source::intake::{Commit, Offer};
 
 /// Messages taken before the loop looks up.
 const BATCH: usize = 256;
+/// After so many messages, or so many bytes, the stream is told of them: a wake-up costs more than a small message.
+const TOLD_AT_ONCE: usize = 64;
+const TOLD_BYTES: usize = 256 * 1024;
 /// How long an empty poll waits.
 const IDLE: Duration = Duration::from_millis(10);
 
@@ -152,7 +155,7 @@ impl Poller {
         let mut sealed = Vec::new();
         for lane in state.lanes.iter_mut() {
             let Some(held) = lane.held.take() else { continue };
-            match offer_held(context, lane, held) {
+            match offer_copied(context, lane, held) {
                 Offered::Full => break,
                 Offered::AtEnd => sealed.push(lane.part.clone()),
                 Offered::LaneFull | Offered::Taken => {}
@@ -180,6 +183,7 @@ impl Poller {
         }
         let stay = state.paused;
         drop(state);
+        context.intake.announce();
         pause(&self.consumer, &sealed)?;
         if stay { Ok(()) } else { resume(&self.consumer, &freed) }
     }
@@ -202,10 +206,15 @@ impl Poller {
 
     fn poll_batch(&mut self) -> Result<(), LiveError> {
         let mut wait = IDLE;
+        let (mut messages, mut bytes) = (0, 0);
+        let mut polled = Ok(());
         for _ in 0..BATCH {
             match self.consumer.poll(wait) {
-                None => return Ok(()),
-                Some(Ok(message)) => self.take(&message)?,
+                None => break,
+                Some(Ok(message)) => {
+                    polled = self.take(&message);
+                    (messages, bytes) = (messages + 1, bytes + message.payload_len());
+                }
                 Some(Err(KafkaError::MessageConsumptionFatal(code))) => {
                     let cause = self
                         .consumer
@@ -214,14 +223,24 @@ impl Poller {
                         .map_or(code.to_string(), |(_, text)| text);
                     self.context().troubles.lock().broken(cause);
                     self.context().troubled.store(true, Ordering::Release);
-                    return Ok(());
+                    break;
                 }
                 // The context's `error` was told the same event, with its reason.
                 Some(Err(_)) => {}
             }
             wait = Duration::ZERO;
+            if polled.is_err() || messages >= TOLD_AT_ONCE || bytes >= TOLD_BYTES {
+                (messages, bytes) = (0, 0);
+                self.context().intake.announce();
+            }
+            if polled.is_err() {
+                break;
+            }
         }
-        Ok(())
+        if messages > 0 {
+            self.context().intake.announce();
+        }
+        polled
     }
 
     fn take(&self, message: &BorrowedMessage<'_>) -> Result<(), LiveError> {
@@ -276,50 +295,24 @@ fn offer(context: &Context, lane: &mut LaneState, message: &BorrowedMessage<'_>)
     if payload.len() > context.intake.budget().bytes_max() {
         context.report.count(Counted::Oversized);
     }
-    match context.intake.try_reserve(&lane.lane, payload.len()) {
-        Reserve::Granted(permit) => {
-            context.intake.deliver(
-                permit,
-                lane.at(offset),
-                message::raw(message, &lane.part.topic, payload),
-            );
-            seal_at_end(context, lane)
-        }
-        Reserve::Full => {
-            lane.held = Some(Held {
-                offset,
-                raw: message::raw(message, &lane.part.topic, payload),
-            });
-            Offered::Full
-        }
-        Reserve::LaneFull => {
-            lane.held = Some(Held {
-                offset,
-                raw: message::raw(message, &lane.part.topic, payload),
-            });
-            lane.span_full = true;
-            Offered::LaneFull
-        }
-        Reserve::LaneGone | Reserve::Closing => Offered::Taken, // it is delivered again, by whoever comes next
-    }
+    let raw = message::raw(message, &lane.part.topic, payload);
+    offer_copied(context, lane, Held { offset, raw })
 }
 
-fn offer_held(context: &Context, lane: &mut LaneState, held: Held) -> Offered {
-    match context.intake.try_reserve(&lane.lane, held.raw.payload.len()) {
-        Reserve::Granted(permit) => {
-            context.intake.deliver(permit, lane.at(held.offset), held.raw);
-            seal_at_end(context, lane)
-        }
-        Reserve::Full => {
-            lane.held = Some(held);
+/// Offers a copied message; one that finds no room is held.
+fn offer_copied(context: &Context, lane: &mut LaneState, Held { offset, raw }: Held) -> Offered {
+    match context.intake.offer(lane.epoch, lane.at(offset), raw) {
+        Offer::Taken => seal_at_end(context, lane),
+        Offer::Full(raw) => {
+            lane.held = Some(Held { offset, raw });
             Offered::Full
         }
-        Reserve::LaneFull => {
-            lane.held = Some(held);
+        Offer::LaneFull(raw) => {
+            lane.held = Some(Held { offset, raw });
             lane.span_full = true;
             Offered::LaneFull
         }
-        Reserve::LaneGone | Reserve::Closing => Offered::Taken,
+        Offer::Gone => Offered::Taken, // it is delivered again, by whoever comes next
     }
 }
 

@@ -14,16 +14,16 @@ use crate::common::{TestDb, fixtures};
 use crate::registry::{self, Registry};
 use crate::support::{command, finish, json_on, on, run, signal, write_packets};
 
-const TOPIC: &str = "alerts";
+pub(crate) const TOPIC: &str = "alerts";
 
 /// A broker with a topic, and a configuration file that names it.
-struct Scene {
-    broker: MockKafka,
+pub(crate) struct Scene {
+    pub(crate) broker: MockKafka,
     folder: tempfile::TempDir,
 }
 
 impl Scene {
-    fn with(alerts: std::ops::Range<u64>, end: &str) -> Self {
+    pub(crate) fn with(alerts: std::ops::Range<u64>, end: &str) -> Self {
         let (broker, folder) = (MockKafka::start().unwrap(), tempfile::tempdir().unwrap());
         broker.create_topic(TOPIC, 3).unwrap();
         let settings: String = fast_settings()
@@ -41,7 +41,7 @@ impl Scene {
         scene
     }
 
-    fn send(&self, packets: impl Iterator<Item = Vec<u8>>) {
+    pub(crate) fn send(&self, packets: impl Iterator<Item = Vec<u8>>) {
         let producer: BaseProducer = ClientConfig::new()
             .set("bootstrap.servers", self.broker.bootstrap())
             .create()
@@ -67,15 +67,15 @@ impl Scene {
         producer.flush(Duration::from_secs(30)).unwrap();
     }
 
-    fn config(&self) -> String {
+    pub(crate) fn config(&self) -> String {
         self.path("config.toml").to_str().unwrap().to_owned()
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn summary(&self) -> Value {
+    pub(crate) fn summary(&self) -> Value {
         serde_json::from_str(&fs::read_to_string(self.path("summary")).unwrap()).unwrap()
     }
 }
@@ -112,6 +112,10 @@ fn a_tombstone_is_counted_and_passed_and_a_bad_packet_is_rejected() {
     assert_eq!(
         (&first["delivered"], &first["acknowledged"], &first["rejected"]),
         (&5.into(), &4.into(), &1.into())
+    );
+    assert_eq!(
+        (&first["tombstones"], &first["sources"]["ztf"]["tombstones"]),
+        (&1.into(), &1.into())
     );
     run(args).exits(0);
     assert_eq!(scene.summary()["delivered"], 0, "all of it was committed");
@@ -161,6 +165,20 @@ async fn what_was_ingested_live_keeps_its_origin() {
     assert_eq!(
         again["read"], 0,
         "its offsets were committed after the archive's transaction"
+    );
+    scene.send([Vec::new(), b"no packet".to_vec()].into_iter());
+    let odd = json_on(&db, ["ingest", "--config", &config, "--source", "ztf"])
+        .exits(0)
+        .json();
+    assert_eq!(
+        (&odd["read"], &odd["dead_letters"], &odd["tombstones"]),
+        (&1.into(), &1.into(), &1.into())
+    );
+    let letter = &json_on(&db, ["dlq", "list"]).exits(0).lines()[0];
+    assert_eq!(letter["reason"], "not_avro");
+    assert!(
+        letter["position"].as_str().unwrap().starts_with("kafka:alerts/"),
+        "{letter}"
     );
     let topics: Vec<(String, i64)> = sqlx::query_as("SELECT kafka_topic, count(*) FROM alert GROUP BY 1")
         .fetch_all(&db.pool().await)

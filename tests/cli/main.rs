@@ -9,12 +9,15 @@ mod demo;
 mod doctor;
 mod examples;
 mod groups;
+mod kcat;
 mod live;
+mod live_ends;
 mod names;
 #[allow(dead_code, unreachable_pub, reason = "shared with the decoder's tests")]
 #[path = "../common/registry.rs"]
 mod registry;
 mod run;
+mod same;
 mod simulate;
 mod support;
 mod usage;

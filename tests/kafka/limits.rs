@@ -1,5 +1,6 @@
 //! Budgets, nights by the clock, denied topics, addresses where nobody is, lag.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +11,9 @@ use alertstream::stream::{ByteBudget, StreamConfig, open};
 use chrono::{DateTime, Utc};
 use futures::StreamExt;
 use parking_lot::Mutex;
-use rdkafka::types::RDKafkaRespErr;
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
-use super::broker::{Broker, SOON, both, bounded, drain, fresh, next, source, stream, text};
+use super::broker::{Broker, SOON, both, bounded, drain, fresh, next, quick, source, stream, text};
 
 async fn pauses(broker: &Broker) {
     let topic = broker.topic(2).await;
@@ -46,6 +47,142 @@ async fn pauses(broker: &Broker) {
     assert_eq!(counts.lost, 0, "a full budget costs no membership");
 }
 both!(a_full_budget_pauses_and_loses_nothing, pauses);
+
+/// While the budget is full, another member joins: what stays here and what comes and goes rests all the same.
+async fn paused_over_a_rebalance(broker: &Broker) {
+    const BYTES: usize = 8 * 512;
+    let topic = broker.topic(4).await;
+    broker.fill(&topic, 4, 0..50).await;
+    let group = fresh("group");
+    let mut config = broker.config(&[&topic]);
+    config.start = Start::Earliest;
+    let first = source(&group, config.clone());
+    let report = first.report();
+    let budget = ByteBudget::new(BYTES);
+    let limited = StreamConfig {
+        budget: budget.clone(),
+        ..StreamConfig::default()
+    };
+    let (mut alerts, control) = open(Box::new(first), limited);
+    let mut held = Vec::new();
+    for _ in 0..8 {
+        held.push(next(&mut alerts).await);
+    }
+    until(|| report.counts().pauses > 0).await;
+    let before = report.counts().rebalances;
+
+    let (mut others, other) = stream(&group, config);
+    let mut seen = BTreeSet::new();
+    // Nothing is settled here meanwhile: the budget stays full while the first member gives partitions up.
+    let mut look = tokio::time::interval(Duration::from_millis(20));
+    while report.counts().rebalances == before {
+        tokio::select! {
+            delivery = next(&mut others) => {
+                seen.insert(text(&delivery));
+                delivery.ack();
+            }
+            _ = look.tick() => {}
+        }
+    }
+    assert!(budget.used() <= BYTES, "no more than the budget came in meanwhile");
+    // The other one leaves: its partitions come back to a member that may be full.
+    other.shutdown(SOON).await.unwrap();
+    drop(others);
+    for delivery in held {
+        seen.insert(text(&delivery));
+        delivery.ack();
+    }
+    let rest = async {
+        while broker.committed(&group, &topic, 4) != [50; 4] {
+            tokio::select! {
+                delivery = next(&mut alerts) => {
+                    assert!(budget.used() <= BYTES);
+                    seen.insert(text(&delivery));
+                    delivery.ack();
+                }
+                _ = look.tick() => {}
+            }
+        }
+    };
+    tokio::time::timeout(SOON, rest).await.expect("soon");
+    control.shutdown(SOON).await.unwrap();
+    assert_eq!((seen.len(), report.counts().lost), (200, 0));
+}
+both!(a_pause_survives_a_rebalance_and_loses_nothing, paused_over_a_rebalance);
+
+/// Waits until something holds, soon.
+async fn until(holds: impl Fn() -> bool) {
+    let held = async {
+        while !holds() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(SOON, held).await.expect("soon");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_that_is_behind_and_from_which_nothing_is_fetched_is_told() {
+    let broker = Broker::mock();
+    let topic = broker.topic(2).await;
+    broker.fill(&topic, 1, 0..5).await;
+    // Every fetch is refused for longer than the test takes.
+    let refusals = vec![RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION; 20_000];
+    let mock = broker.mock.as_ref().unwrap();
+    mock.fail_next(RDKafkaApiKey::Fetch, &refusals).unwrap();
+    let mut config = broker.config(&[&topic]);
+    config.start = Start::Earliest;
+    let timing = Timing {
+        stall_after: Duration::from_millis(500),
+        ..quick()
+    };
+    let source = source(&fresh("group"), config).with_timing(timing);
+    let report = source.report();
+    let (_alerts, control) = open(Box::new(source), StreamConfig::default());
+    until(|| report.counts().stalls > 0).await;
+    let told = report.counts().stalls;
+    assert_eq!(told, 1, "the empty partition is not behind, and one stall is told once");
+    control.shutdown(SOON).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_above_the_byte_budget_is_counted_and_comes_alone() {
+    let broker = Broker::mock();
+    let topic = broker.topic(1).await;
+    let large = "x".repeat(20_000);
+    for payload in ["small", &large, "after"] {
+        let record = rdkafka::producer::FutureRecord::<str, str>::to(&topic).payload(payload);
+        let sent = broker.producer().send_result(record).map_err(|(e, _)| e).unwrap();
+        sent.await.unwrap().unwrap();
+    }
+    let source = source(&fresh("group"), bounded(broker.config(&[&topic])));
+    let report = source.report();
+    let config = StreamConfig {
+        budget: ByteBudget::new(4096),
+        ..StreamConfig::default()
+    };
+    let (mut alerts, control) = open(Box::new(source), config);
+    assert_eq!(drain(&mut alerts).await, ["small", &large, "after"]);
+    control.shutdown(SOON).await.unwrap();
+    assert_eq!(report.counts().oversized, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_that_the_user_may_not_use_ends_the_stream_and_names_it() {
+    let broker = Broker::mock();
+    let topic = broker.topic(1).await;
+    let group = fresh("not-mine");
+    let denied = vec![RDKafkaRespErr::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED; 1000];
+    let mock = broker.mock.as_ref().unwrap();
+    mock.fail_next(RDKafkaApiKey::FindCoordinator, &denied).unwrap();
+    let (mut alerts, control) = stream(&group, broker.config(&[&topic]));
+    let item = tokio::time::timeout(SOON, alerts.next()).await.unwrap().unwrap();
+    let said = item.err().unwrap().to_string();
+    assert!(
+        said.contains(&format!("may not use the group `{group}`")) && said.contains("starts with the user's name"),
+        "{said}"
+    );
+    let _ = control.shutdown(Duration::from_secs(1)).await;
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nights_come_late_go_and_stay_absent_by_the_clock() {

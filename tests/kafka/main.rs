@@ -4,6 +4,7 @@
 //! only it can show says `skipped: NAME (no broker)` without one.
 
 mod broker;
+mod chaos;
 mod guarantees;
 mod limits;
 mod reading;

@@ -6,6 +6,7 @@ use alertstream::source::SourceError;
 use alertstream::source::kafka::client::PassThrough;
 use alertstream::source::kafka::config::LiveConfig;
 use alertstream::source::kafka::gaps::{GapCause, ResetPolicy};
+use alertstream::source::kafka::groups::GroupView;
 use alertstream::source::kafka::place::{End, Start};
 use alertstream::stream::{StreamConfig, open};
 use futures::StreamExt;
@@ -267,4 +268,34 @@ async fn the_second_member_of_one_name_ends_one_of_the_two_with_a_reason() {
         two.shutdown(Duration::from_secs(5))
     );
     assert!(one.is_ok() || two.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lag_tells_how_long_retention_keeps_the_next_message() {
+    let Some(broker) = Broker::real("lag_tells_how_long_retention_keeps_the_next_message") else {
+        return;
+    };
+    let (hour, for_ever) = (fresh("hour"), fresh("for-ever"));
+    broker.create(&hour, 1, &[("retention.ms", "3600000")]).await;
+    broker.create(&for_ever, 1, &[("retention.ms", "-1")]).await;
+    for topic in [&hour, &for_ever] {
+        let record = FutureRecord::<str, str>::to(topic).payload("x");
+        let half_an_hour_ago = chrono::Utc::now().timestamp_millis() - 1_800_000;
+        let sent = broker.producer().send_result(record.timestamp(half_an_hour_ago));
+        sent.map_err(|(e, _)| e).unwrap().await.unwrap().unwrap();
+    }
+    let clients = LiveConfig::new(&broker.bootstrap, &[&hour]).clients().unwrap();
+    let topics = [hour.clone(), for_ever.clone()];
+    let asked = tokio::task::spawn_blocking(move || {
+        let view = GroupView::connect(&clients, &fresh("group"), SOON).unwrap();
+        view.lag(&topics).unwrap()
+    });
+    let told: Vec<_> = asked.await.unwrap();
+    let of = |topic: &str| {
+        let line = told.iter().find(|line| line.lane.contains(topic)).unwrap();
+        line.retention_headroom_hours
+    };
+    let left = of(&hour).unwrap();
+    assert!(left <= 0.5 && left > 0.0, "{left}");
+    assert_eq!(of(&for_ever), None);
 }

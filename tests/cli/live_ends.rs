@@ -1,0 +1,62 @@
+//! How a run over a live topic ends in the middle of its work: a second signal, and a broker that is gone.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Stdio};
+
+use crate::common::fixtures;
+use crate::live::Scene;
+use crate::support::{command, finish, run, signal};
+
+/// A packet whose line fits into no pipe: whoever writes it waits for a reader.
+fn large(n: u64) -> Vec<u8> {
+    let mut alert = fixtures::Ztf::new(n);
+    alert.stamp = vec![7; 300_000];
+    alert.packet()
+}
+
+/// A scene of six such packets, and a run over them that waits in the middle of its first line: nothing is settled.
+fn stuck() -> (Scene, Child, ChildStdout) {
+    let scene = Scene::with(0..0, "none");
+    let text = fs::read_to_string(scene.config()).unwrap();
+    let sink = "[sink]\nkind = \"ndjson\"\nfields = [\"alert_id\", \"cutoutScience.stampData\"]\n";
+    fs::write(scene.config(), text + sink).unwrap();
+    scene.send((0..6).map(large));
+    let mut child = command()
+        .args(["run", "--config", &scene.config()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = child.stdout.take().unwrap();
+    lines.read_exact(&mut [0]).unwrap();
+    (scene, child, lines)
+}
+
+#[test]
+fn a_second_signal_over_a_live_topic_ends_at_once_with_130() {
+    let (scene, mut child, lines) = stuck();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    signal(child.id(), "INT");
+    assert!(said.any(|line| line.unwrap().contains("a second signal ends at once")));
+    signal(child.id(), "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    drop(lines);
+    let again = run(["run", "--config", &scene.config(), "--until-idle", "1"]).exits(0);
+    assert_eq!(again.lines().len(), 6, "nothing was committed");
+}
+
+#[test]
+fn a_live_commit_that_cannot_be_confirmed_is_exit_3_and_comes_again() {
+    let (scene, child, mut lines) = stuck();
+    scene.broker.down().unwrap();
+    signal(child.id(), "TERM");
+    // Now what was begun is finished, but cannot be committed.
+    let reader = std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()).unwrap());
+    let said = finish(child).exits(3);
+    assert!(said.stderr.contains("delivered again"), "{}", said.stderr);
+    assert!(reader.join().unwrap() > 300_000, "lines were written");
+    scene.broker.up().unwrap();
+    let again = run(["run", "--config", &scene.config(), "--until-idle", "1"]).exits(0);
+    assert_eq!(again.lines().len(), 6);
+}

@@ -145,7 +145,13 @@ impl AckTracker {
     }
 
     fn find(&mut self, seq: u64) -> Option<&mut Entry> {
-        let at = self.entries.binary_search_by_key(&seq, |entry| entry.seq).ok()?;
+        // Seqs are mostly dense: the entry stands as far from the first one as the seqs are apart.
+        let first = self.entries.front()?.seq;
+        let dense = usize::try_from(seq.checked_sub(first)?).ok()?;
+        let at = match self.entries.get(dense) {
+            Some(entry) if entry.seq == seq => dense,
+            _ => self.entries.binary_search_by_key(&seq, |entry| entry.seq).ok()?,
+        };
         self.entries.get_mut(at)
     }
 }

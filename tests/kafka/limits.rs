@@ -93,7 +93,7 @@ async fn paused_over_a_rebalance(broker: &Broker) {
         delivery.ack();
     }
     let rest = async {
-        while broker.committed(&group, &topic, 4) != [50; 4] {
+        while seen.len() < 200 || broker.committed(&group, &topic, 4) != [50; 4] {
             tokio::select! {
                 delivery = next(&mut alerts) => {
                     assert!(budget.used() <= BYTES);
@@ -149,9 +149,10 @@ async fn a_message_above_the_byte_budget_is_counted_and_comes_alone() {
     let broker = Broker::mock();
     let topic = broker.topic(1).await;
     let large = "x".repeat(20_000);
+    let producer = broker.producer();
     for payload in ["small", &large, "after"] {
         let record = rdkafka::producer::FutureRecord::<str, str>::to(&topic).payload(payload);
-        let sent = broker.producer().send_result(record).map_err(|(e, _)| e).unwrap();
+        let sent = producer.send_result(record).map_err(|(e, _)| e).unwrap();
         sent.await.unwrap().unwrap();
     }
     let source = source(&fresh("group"), bounded(broker.config(&[&topic])));

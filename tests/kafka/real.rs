@@ -278,10 +278,11 @@ async fn lag_tells_how_long_retention_keeps_the_next_message() {
     let (hour, for_ever) = (fresh("hour"), fresh("for-ever"));
     broker.create(&hour, 1, &[("retention.ms", "3600000")]).await;
     broker.create(&for_ever, 1, &[("retention.ms", "-1")]).await;
+    let producer = broker.producer();
     for topic in [&hour, &for_ever] {
         let record = FutureRecord::<str, str>::to(topic).payload("x");
         let half_an_hour_ago = chrono::Utc::now().timestamp_millis() - 1_800_000;
-        let sent = broker.producer().send_result(record.timestamp(half_an_hour_ago));
+        let sent = producer.send_result(record.timestamp(half_an_hour_ago));
         sent.map_err(|(e, _)| e).unwrap().await.unwrap().unwrap();
     }
     let clients = LiveConfig::new(&broker.bootstrap, &[&hour]).clients().unwrap();

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::lanes::Ending;
-use super::state::{Phase, State};
+use super::state::{Now, Phase, State};
 use super::{Commit, Durability, Offer, Permit, Reserve, StreamConfig};
 use crate::ack::{Rejection, Settle, Settlement};
 use crate::record::{Epoch, Lane, Position, RawAlert, SourceId};
@@ -148,7 +148,7 @@ impl Core {
     }
 
     pub(super) fn pass(&self, at: &Position) {
-        let now = Instant::now();
+        let now = Now::new(Instant::now);
         let mut state = self.state.lock();
         let Some(epoch) = state.lanes.epoch(&at.lane) else {
             return;
@@ -156,7 +156,7 @@ impl Core {
         let tracker = state.lanes.get_mut(epoch).map(|lane| &mut lane.tracker);
         if tracker.is_some_and(|tracker| tracker.deliver(at.seq).is_ok()) {
             state.stats.passed += 1;
-            state.lanes.settle(epoch, at.seq, None, now);
+            state.lanes.settle(epoch, at.seq, None, &now);
             drop(state);
             self.commit.notify_waiters();
         }
@@ -416,7 +416,7 @@ impl Core {
 
 impl Settle for Core {
     fn is_open(&self, key: u64) -> bool {
-        self.state.lock().is_open(key, Instant::now())
+        self.state.lock().is_open(key, &Now::new(Instant::now))
     }
 
     fn set_aside(&self, key: u64) {
@@ -432,7 +432,7 @@ impl Settle for Core {
     }
 
     fn settle(&self, key: u64, what: Settlement) {
-        let changes = self.state.lock().settle(key, what, Instant::now());
+        let changes = self.state.lock().settle(key, what, &Now::new(Instant::now));
         if changes.commit {
             self.commit.notify_waiters();
         }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::core::Core;
 use super::lanes::Ending;
-use super::state::{Drain, Next, Phase};
+use super::state::{Drain, Next, Now, Phase};
 use super::{Lag, StreamStats};
 use crate::ack::AckToken;
 use crate::delivery::{Delivery, Meta};
@@ -47,7 +47,7 @@ impl Core {
     }
 
     fn look(self: &Arc<Self>) -> Polled {
-        let (next, changes) = self.state.lock().hand_out(Instant::now(), &self.cfg);
+        let (next, changes) = self.state.lock().hand_out(&Now::new(Instant::now), &self.cfg);
         if changes.closed {
             self.announce_closing();
         } else if changes.commit {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
+use super::state::Now;
 use super::{Commit, Durability};
 use crate::dead_letter::DeadLetter;
 use crate::record::{Epoch, Lane, Position};
@@ -154,10 +155,10 @@ impl Lanes {
     }
 
     /// Says whether alerts of the epoch may be handed out now.
-    pub(super) fn is_valid(&self, epoch: Epoch, now: Instant) -> bool {
+    pub(super) fn is_valid(&self, epoch: Epoch, now: &Now) -> bool {
         self.get(epoch)
             .and_then(|lane| lane.valid_until)
-            .is_none_or(|until| now < until)
+            .is_none_or(|until| **now < until)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &LaneState> {
@@ -174,7 +175,7 @@ impl Lanes {
         epoch: Epoch,
         seq: u64,
         rejected: Option<(DeadLetter, OwnedSemaphorePermit)>,
-        now: Instant,
+        now: &Now,
     ) -> Settled {
         let Some(state) = self.states.get_mut(&epoch) else {
             return Settled::NotOpen;
@@ -188,9 +189,9 @@ impl Lanes {
         }
         state.rejected.extend(rejected);
         state.version += 1;
-        let at = state.next_change_at(now);
-        // Most settlements find their lane scheduled by an earlier one.
-        if state.scheduled.is_none_or(|scheduled| scheduled > at) {
+        // Most settlements find their lane scheduled by an earlier one, which is not later.
+        if state.scheduled.is_none() || state.tracker.is_finished() {
+            let at = state.next_change_at(**now);
             self.schedule(epoch, at);
         }
         settled

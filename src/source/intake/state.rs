@@ -3,6 +3,7 @@
 //! Invariants: every admitted alert is in exactly one of ready, waiting and open, or is settled; the counts balance.
 //! Must not wait, lock or look at a clock: `core` does that around it.
 
+use std::cell::LazyCell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Duration;
@@ -23,6 +24,9 @@ use crate::tracker::Settled;
 /// A released alert is delivered again after this long, doubling with each attempt.
 const REDELIVER_FIRST: Duration = Duration::from_secs(1);
 const REDELIVER_MOST: Duration = Duration::from_secs(60);
+
+/// The time, looked up when it is first asked for: most deliveries and settlements never ask.
+pub(super) type Now = LazyCell<Instant>;
 
 /// Where a stream stands in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -168,7 +172,7 @@ impl State {
     }
 
     /// Gives the next delivery: a released alert whose time has come, else the next new one.
-    pub(super) fn hand_out(&mut self, now: Instant, cfg: &StreamConfig) -> (Next, Changes) {
+    pub(super) fn hand_out(&mut self, now: &Now, cfg: &StreamConfig) -> (Next, Changes) {
         let (due, phase) = (self.lanes.next_due(), self.phase);
         let next = self.look(now, cfg);
         // An alert that its source rejects settles here, where nobody else would tell of it.
@@ -183,7 +187,7 @@ impl State {
         )
     }
 
-    fn look(&mut self, now: Instant, cfg: &StreamConfig) -> Next {
+    fn look(&mut self, now: &Now, cfg: &StreamConfig) -> Next {
         loop {
             if self.phase != Phase::Running {
                 return self.at_end();
@@ -194,12 +198,12 @@ impl State {
             let taken = cfg.quota.as_ref().map_or(Taken::One, |quota| quota.take());
             if taken == Taken::None {
                 drop(held);
-                self.close(now);
+                self.close(**now);
                 return Next::End;
             }
             let next = self.give(held, now);
             if taken == Taken::Last {
-                self.close(now);
+                self.close(**now);
             }
             if let Some(next) = next {
                 return next;
@@ -208,7 +212,7 @@ impl State {
     }
 
     /// Says whether settling a delivery would still count: its lane is held, and under a lease that did not run out.
-    pub(super) fn is_open(&self, key: u64, now: Instant) -> bool {
+    pub(super) fn is_open(&self, key: u64, now: &Now) -> bool {
         self.open
             .get(&key)
             .is_some_and(|held| self.lanes.is_valid(held.epoch, now))
@@ -241,7 +245,7 @@ impl State {
     }
 
     /// Records the settlement of a delivery.
-    pub(super) fn settle(&mut self, key: u64, what: Settlement, now: Instant) -> Changes {
+    pub(super) fn settle(&mut self, key: u64, what: Settlement, now: &Now) -> Changes {
         let was_aside = self.take_up(key);
         let Some(held) = self.open.remove(&key) else {
             self.stats.late += 1;
@@ -269,7 +273,7 @@ impl State {
             }
         }
         if self.phase == Phase::Closing && self.open.is_empty() {
-            self.lanes.hurry(now);
+            self.lanes.hurry(**now);
         }
         changes.room |= was_aside;
         let lane = self.lanes.get(epoch);
@@ -359,13 +363,13 @@ impl State {
     }
 
     /// Takes the next alert of a lane that is still valid; the others stay where they are.
-    fn pop(&mut self, now: Instant) -> Option<Held> {
-        while self.waiting.peek().is_some_and(|Reverse(waiting)| waiting.due <= now) {
+    fn pop(&mut self, now: &Now) -> Option<Held> {
+        while self.waiting.peek().is_some_and(|Reverse(waiting)| waiting.due <= **now) {
             let Reverse(mut waiting) = self.waiting.pop()?;
             if self.lanes.is_valid(waiting.held.epoch, now) {
                 return Some(waiting.held);
             }
-            waiting.due = now + REDELIVER_FIRST;
+            waiting.due = **now + REDELIVER_FIRST;
             self.waiting.push(Reverse(waiting));
         }
         let lanes = &self.lanes;
@@ -374,7 +378,7 @@ impl State {
     }
 
     /// Makes a delivery of an alert, or rejects it at once where the source said so.
-    fn give(&mut self, mut held: Held, now: Instant) -> Option<Next> {
+    fn give(&mut self, mut held: Held, now: &Now) -> Option<Next> {
         let lane = self.lanes.get_mut(held.epoch)?;
         held.attempt = lane.tracker.attempt(held.at.seq)?;
         self.stats.delivered += 1;
@@ -393,7 +397,7 @@ impl State {
         Some(Next::Deliver { key, raw, at, attempt })
     }
 
-    fn reject(&mut self, held: Held, why: Rejection, now: Instant) -> Settled {
+    fn reject(&mut self, held: Held, why: Rejection, now: &Now) -> Settled {
         let Held {
             epoch,
             at,
@@ -415,11 +419,11 @@ impl State {
     }
 
     /// Keeps a released alert for its next delivery; says whether it did.
-    fn give_back(&mut self, held: Held, now: Instant) -> bool {
+    fn give_back(&mut self, held: Held, now: &Now) -> bool {
         let again = self.phase == Phase::Running && self.lanes.get(held.epoch).is_some_and(|lane| !lane.stopped);
         if again {
             let doublings = held.attempt.saturating_sub(1).min(6);
-            let due = now + (REDELIVER_FIRST * (1 << doublings)).min(REDELIVER_MOST);
+            let due = **now + (REDELIVER_FIRST * (1 << doublings)).min(REDELIVER_MOST);
             self.next_key += 1;
             self.waiting.push(Reverse(Waiting {
                 due,
@@ -430,9 +434,9 @@ impl State {
         again
     }
 
-    fn settled_one(&mut self, now: Instant) {
+    fn settled_one(&mut self, now: &Now) {
         self.bytes_blocked_since = None;
-        self.first_settled.get_or_insert(now);
+        self.first_settled.get_or_insert_with(|| **now);
     }
 
     fn fault(&mut self, cause: crate::error::BoxError) {

@@ -20,6 +20,7 @@ use rdkafka::{Offset, Statistics, TopicPartitionList};
 use tokio::runtime::Handle;
 
 use super::ask::{self, Part};
+use super::copies::Copies;
 use super::ends::Ends;
 use super::error::LiveError;
 use super::lanes::{LaneState, Lanes, Phase, lane_of};
@@ -37,6 +38,8 @@ pub(crate) struct Context {
     pub(crate) intake: Intake,
     pub(crate) runtime: Handle,
     pub(crate) report: LiveReport,
+    /// Where payloads are copied to.
+    pub(crate) copies: Copies,
     pub(crate) state: Mutex<State>,
     pub(crate) troubles: Mutex<Troubles>,
     /// Set by an error event, so that the loop looks at the account only then.

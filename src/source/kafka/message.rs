@@ -10,8 +10,8 @@ use rdkafka::message::{BorrowedMessage, Headers, Message};
 
 use crate::record::{KafkaOrigin, KafkaTimestamp, RawAlert, TimestampKind};
 
-/// Copies a message that has this payload.
-pub(crate) fn raw(message: &BorrowedMessage<'_>, topic: &Arc<str>, payload: &[u8]) -> RawAlert {
+/// Makes an alert of a message and its copied payload.
+pub(crate) fn raw(message: &BorrowedMessage<'_>, topic: &Arc<str>, payload: Bytes) -> RawAlert {
     let origin = KafkaOrigin {
         topic: topic.clone(),
         partition: message.partition(),
@@ -22,7 +22,7 @@ pub(crate) fn raw(message: &BorrowedMessage<'_>, topic: &Arc<str>, payload: &[u8
     };
     RawAlert {
         origin: Some(Arc::new(origin)),
-        ..RawAlert::from_bytes(Bytes::copy_from_slice(payload))
+        ..RawAlert::from_bytes(payload)
     }
 }
 

@@ -208,11 +208,12 @@ impl Poller {
         let mut wait = IDLE;
         let (mut messages, mut bytes) = (0, 0);
         let mut polled = Ok(());
+        let mut now = None;
         for _ in 0..BATCH {
             match self.consumer.poll(wait) {
                 None => break,
                 Some(Ok(message)) => {
-                    polled = self.take(&message);
+                    polled = self.take(&message, *now.get_or_insert_with(Instant::now));
                     (messages, bytes) = (messages + 1, bytes + message.payload_len());
                 }
                 Some(Err(KafkaError::MessageConsumptionFatal(code))) => {
@@ -243,7 +244,7 @@ impl Poller {
         polled
     }
 
-    fn take(&self, message: &BorrowedMessage<'_>) -> Result<(), LiveError> {
+    fn take(&self, message: &BorrowedMessage<'_>, now: Instant) -> Result<(), LiveError> {
         let context = self.consumer.context();
         let mut state = context.state.lock();
         let State { lanes, ends, .. } = &mut *state;
@@ -257,7 +258,7 @@ impl Poller {
                 ends.end_at(&lane.part, message.offset());
             }
         }
-        match offer(context, lane, message) {
+        match offer(context, lane, message, now) {
             Offered::Taken => Ok(()),
             Offered::AtEnd | Offered::LaneFull => {
                 let part = lane.part.clone();
@@ -276,7 +277,7 @@ impl Poller {
 }
 
 /// Offers a message to the intake, in its lane.
-fn offer(context: &Context, lane: &mut LaneState, message: &BorrowedMessage<'_>) -> Offered {
+fn offer(context: &Context, lane: &mut LaneState, message: &BorrowedMessage<'_>, now: Instant) -> Offered {
     let offset = message.offset();
     if offset < lane.next || lane.phase != Phase::Reading || lane.held.is_some() {
         return Offered::Taken; // delivered already in this epoch, or beyond its end
@@ -286,7 +287,7 @@ fn offer(context: &Context, lane: &mut LaneState, message: &BorrowedMessage<'_>)
         return seal_at_end(context, lane);
     }
     lane.next = offset + 1;
-    lane.moved_at = Instant::now();
+    lane.moved_at = now;
     lane.stall_told = false;
     let payload = message.payload().unwrap_or_default();
     if payload.is_empty() {
@@ -295,7 +296,7 @@ fn offer(context: &Context, lane: &mut LaneState, message: &BorrowedMessage<'_>)
     if payload.len() > context.intake.budget().bytes_max() {
         context.report.count(Counted::Oversized);
     }
-    let raw = message::raw(message, &lane.part.topic, payload);
+    let raw = message::raw(message, &lane.part.topic, context.copies.copy(payload));
     offer_copied(context, lane, Held { offset, raw })
 }
 

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use super::ask::{self, Part};
 use super::commit::Committer;
 use super::context::{Context, State};
+use super::copies::Copies;
 use super::ends::Ends;
 use super::error::LiveError;
 use super::lanes::Lanes;
@@ -84,6 +85,7 @@ fn make(source: &KafkaSource, intake: Intake, runtime: Handle) -> Result<(BaseCo
         intake,
         runtime,
         report: source.report.clone(),
+        copies: Copies::default(),
         state: Mutex::new(state),
         troubles: Mutex::new(Troubles::new(&source.group, source.clients.user())),
         troubled: AtomicBool::new(false),

@@ -191,3 +191,30 @@ pub(super) fn violations(seen: &Seen, each: &[i64]) -> Vec<String> {
     }
     found
 }
+
+#[test]
+fn everything_that_must_not_be_is_found() {
+    let fine = || Seen {
+        got: BTreeMap::from([(1, vec![(0, 0)]), (3, vec![(0, 1)]), (5, vec![(0, 1)])]),
+        done: HashMap::from([((0, 0), 1), ((0, 1), 2)]),
+        commits: vec![(2, vec![1]), (6, vec![2])],
+        passed: Vec::new(),
+        looks: 2,
+    };
+    assert_eq!(violations(&fine(), &[2]), Vec::<String>::new());
+    assert_eq!(fine().repeated(), 1);
+    let found = |change: &dyn Fn(&mut Seen)| {
+        let mut seen = fine();
+        change(&mut seen);
+        violations(&seen, &[2])
+    };
+    let lost = found(&|seen| drop(seen.done.remove(&(0, 1))));
+    assert_eq!(lost, ["0/1 was never handled"]);
+    let back = found(&|seen| seen.commits[1].1[0] = 0);
+    assert_eq!(back, ["the commit of 0 went back from 1 to 0"]);
+    let again = found(&|seen| drop(seen.got.insert(7, vec![(0, 1)])));
+    assert_eq!(again, ["0/1 was given again after its commit"]);
+    let mut done = Done::default();
+    done.places.insert((0, 1));
+    assert_eq!(done.missing(0, 2), ["0/0 was committed and not done"]);
+}

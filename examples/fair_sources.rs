@@ -21,6 +21,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const HANDLER_TIME: Duration = Duration::from_millis(20);
 const BETWEEN: Duration = Duration::from_millis(100);
 const SECONDS: u32 = 20;
+/// The race begins when the flood is in the queue.
+const QUEUED_AFTER: Duration = Duration::from_secs(1);
 
 /// One handler's time, and 5 ms until a task runs, a timer fires and a packet is decoded.
 const WAIT_MOST: f64 = 1.25;
@@ -51,7 +53,7 @@ fn verdict(what: &str, figure: f64, bound: &str, holds: bool) -> bool {
     holds
 }
 
-/// Counts the flood's alerts while the race lasts, and notes how long each of the trickle's waited.
+/// Counts the flood's alerts from the start of the race on, and notes how long each of the trickle's waited.
 #[derive(Clone)]
 struct Slow(Instant, Arc<Mutex<(u64, Vec<Duration>)>>);
 
@@ -63,7 +65,7 @@ impl Handler for Slow {
             .saturating_sub(BETWEEN * alert.header().alert_id as u32);
         sleep(HANDLER_TIME).await;
         match cx.source.as_str() {
-            "flood" => self.1.lock().unwrap().0 += 1,
+            "flood" => self.1.lock().unwrap().0 += u64::from(Instant::now() > self.0),
             _ => self.1.lock().unwrap().1.push(waited),
         }
         Ok(())
@@ -86,7 +88,10 @@ pub(crate) async fn race(flood: i64, trickle: u32, seconds: u32) -> (u64, Vec<Du
         );
         Input { source, stream, ready }
     });
-    let (handler, stop) = (Slow(Instant::now(), Arc::default()), CancellationToken::new());
+    let (handler, stop) = (
+        Slow(Instant::now() + QUEUED_AFTER, Arc::default()),
+        CancellationToken::new(),
+    );
     let processor = AlertProcessor::new(handler.clone(), &ProcessorConfig::default());
     let pipeline = Pipeline::start(processor, &QueueConfig::default(), Decoder::bundled());
     let limits = Limits {

@@ -4,18 +4,33 @@
 
 /// For `#[serde(with = "units::duration")]`.
 pub mod duration {
+    use std::fmt;
     use std::time::Duration;
 
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use serde::de::{Deserializer, Error, Visitor};
+    use serde::ser::Serializer;
 
     /// Reads a duration.
     ///
     /// # Errors
     /// The text is no duration.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        let text = String::deserialize(from)?;
-        humantime::parse_duration(&text)
-            .map_err(|_| D::Error::custom(format!("`{text}` is no duration: write e.g. `500ms`, `1s` or `5m`")))
+        from.deserialize_str(Span)
+    }
+
+    struct Span;
+
+    impl Visitor<'_> for Span {
+        type Value = Duration;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a duration in quotes, such as `500ms`, `1s` or `5m`")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
+            humantime::parse_duration(text)
+                .map_err(|_| E::custom(format!("`{text}` is no duration: write e.g. `500ms`, `1s` or `5m`")))
+        }
     }
 
     /// Writes a duration.

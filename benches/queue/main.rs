@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -237,6 +238,19 @@ fn distinct_keys() {
         })
     });
     gate("put + get + done, 2,000 queued", in_turn, 0.4);
+    // The queue that `[queue]` makes: names of objects as keys, metrics on.
+    let names: Vec<Arc<str>> = (0..1_002_000).map(|n| format!("ZTF18{n:07}").into()).collect();
+    let named = best(|| {
+        let options = Options::new().key_limit(NonZeroU32::MIN).metrics("alerts", 64);
+        let queue: FairQueue<Arc<str>, u64> = options.build();
+        let put = |n: usize| queue.try_put(names[n].clone(), 0).unwrap();
+        (0..2_000).for_each(put);
+        timed(1_000_000, |n| {
+            put(2_000 + n as usize);
+            black_box(queue.try_get().unwrap().complete());
+        })
+    });
+    gate("put + get + done, 2,000 queued, names and metrics", named, 0.3);
 }
 
 /// 29: what a call takes, in real time, while a getter waits for a locked key.

@@ -145,7 +145,7 @@ fn a_value_of_a_wrong_kind_is_told_with_its_key_and_what_is_expected() {
         ),
         (
             "[processor]\nretry = { first = 3 }\n",
-            "line 2: `processor.retry.first`: expected text in quotes, found `3`",
+            "line 2: `processor.retry.first`: expected a duration in quotes, such as `500ms`, `1s` or `5m`, found `3`",
         ),
         (
             "[processor]\ntime_limit = \"soon\"\n",

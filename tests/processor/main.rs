@@ -22,6 +22,10 @@ mod fixtures;
 #[allow(dead_code)]
 mod fair_sources;
 
+#[path = "../common/recorder.rs"]
+#[allow(dead_code, unreachable_pub, missing_docs)]
+mod recorder;
+
 mod batches;
 mod config;
 mod pressure;

@@ -1,10 +1,12 @@
 //! Fairness and back-pressure from the source to the handler.
 
-use alertstream::processor::AlertProcessor;
+use alertstream::pipeline::{Input, Limits, Pipeline};
+use alertstream::processor::{AlertProcessor, QueueConfig};
 use alertstream::source::memory::MemorySource;
 use alertstream::stream::{ByteBudget, StreamConfig, StreamControl, open};
 use futures::{FutureExt, StreamExt};
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 
@@ -22,6 +24,47 @@ async fn a_flood_delays_a_trickle_by_one_handler_time_at_most() {
     assert!(waits.len() >= 99, "{}", waits.len());
     assert!(*waits.last().unwrap() <= fair_sources::HANDLER_TIME, "{waits:?}");
     assert!(beside * 10 >= alone * 9, "{beside} of {alone}");
+}
+
+/// A queue's gauges that change with time alone are set while a pipeline runs, whatever the handlers do.
+#[tokio::test(start_paused = true)]
+async fn a_pipeline_tells_how_old_the_oldest_alert_is() {
+    let seen = recorder::Seen::default();
+    let stuck = Does(|_, _| {
+        async {
+            sleep(Duration::from_secs(3600)).await;
+            Ok(())
+        }
+        .boxed()
+    });
+    let _recording = metrics::set_default_local_recorder(&seen);
+    let processor = AlertProcessor::new(stuck, &config());
+    let pipeline = Pipeline::start(processor, &QueueConfig::default(), Decoder::bundled());
+    let input = Input {
+        source: Box::new(MemorySource::of("night", fixtures::ztf_packets(3))),
+        stream: StreamConfig::default(),
+        ready: None,
+    };
+    let (stop, observer) = (CancellationToken::new(), pipeline.observer());
+    let limits = Limits {
+        drain_within: Duration::ZERO,
+        ..Limits::default()
+    };
+    let watch = async {
+        sleep(Duration::from_secs(61)).await;
+        let age = seen.read("fair_queue_oldest_age_seconds", "alerts", "night");
+        assert!((55.0..=61.0).contains(&age), "{age}");
+        assert_eq!(
+            (
+                observer.stats().total.open(),
+                seen.read("fair_queue_queued", "alerts", "night")
+            ),
+            (1, 2.0)
+        );
+        stop.cancel();
+    };
+    tokio::join!(pipeline.run(vec![input], &limits, stop.clone()), watch);
+    assert_eq!(seen.sum("fair_queue_queued") + seen.sum("fair_queue_in_progress"), 0.0);
 }
 
 /// Streams a source of alerts into the queue, with a byte budget that holds `holds` of them.

@@ -11,6 +11,10 @@ mod fair_queue_trace;
 #[allow(unreachable_pub, missing_docs)]
 mod counting;
 
+#[path = "../common/recorder.rs"]
+#[allow(dead_code, unreachable_pub, missing_docs)]
+mod recorder;
+
 mod basics;
 mod batches;
 mod capacity;

@@ -1,8 +1,8 @@
 //! The fair queue's performance cases (76 to 81), each as a ratio beside its bound, with its rivals in the same run.
 //!
 //! `cargo bench --bench queue [-- SECTION...]`, half a minute. Every figure is the best of three, in processor time
-//! (Linux), so that a busy machine spoils little; compare within one run only. A bound that is not kept is `MISSED`, and
-//! then the exit code is 1.
+//! (Linux), so that a busy machine spoils little; only case 80 goes by the clock. Compare within one run. A bound that is
+//! not kept is `MISSED`, and then the exit code is 1.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 

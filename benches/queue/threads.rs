@@ -47,7 +47,8 @@ async fn four_to_four() {
         ] {
             let ratio = format!("fair queue : Mutex<VecDeque> + Notify, {clock}");
             let costs = format!("with metrics : without, {clock}");
-            if every == 1 {
+            // The rival's processor time is another one whenever its tasks meet or miss each other: the clock decides.
+            if every == 1 && clock == "wall" {
                 compare(&ratio, bare, deque, 0.3);
                 compare(&costs, metered, bare, 0.8);
             } else {

@@ -1,5 +1,7 @@
-//! Ingest: our writer, beside one bare COPY of the same packets and beside one insert per alert.
+//! Ingest: our writer over 1, 2 and 4 connections, beside as many bare COPYs of the same packets and beside one insert
+//! per alert over as many.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -16,54 +18,58 @@ use super::report::{Report, median, rate, timed};
 /// Alerts of one transaction.
 const BATCH: usize = 100;
 const ROUNDS: usize = 3;
+const CONNECTIONS: [usize; 3] = [1, 2, 4];
+/// Of COPY FROM of whole packets, over as many connections.
+const WANTED: f64 = 0.6;
+/// Alerts of the naive way, which is slow.
+const NAIVE: usize = 600;
+
+type Packets = Arc<Vec<Incoming>>;
 
 pub(crate) async fn run(archive: &Archive, sizes: &Sizes, report: &mut Report) {
     eprintln!("ingest: {} packets", sizes.alerts);
-    let packets: Arc<Vec<Incoming>> = Arc::new((0..sizes.alerts).map(packet).collect());
+    let packets: Packets = Arc::new((0..sizes.alerts).map(packet).collect());
     let pool = archive.pool();
-    for table in ["bare", "naive"] {
-        let create = format!("CREATE TABLE {table} (id bigint PRIMARY KEY, body bytea NOT NULL)");
-        execute(pool, create).await;
-        execute(pool, format!("ALTER TABLE {table} ALTER body SET STORAGE EXTERNAL")).await;
-    }
-    let (mut whole, mut bodies, mut ours) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new(), Vec::new()]);
-    for _ in 0..ROUNDS {
-        whole.push(bare_copy(pool, &packets, 0).await);
-        bodies.push(bare_copy(pool, &packets, HEADER).await);
-        for (times, connections) in ours.iter_mut().zip([1, 2, 4]) {
-            times.push(write(archive, &packets, connections).await);
+    make_tables(pool).await;
+    for connections in CONNECTIONS {
+        let (mut whole, mut bodies, mut ours) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            whole.push(bare_copy(pool, &packets, 0, connections).await);
+            bodies.push(bare_copy(pool, &packets, HEADER, connections).await);
+            ours.push(write(archive, &packets, connections).await);
         }
-    }
-    // Left behind for the replay: COPY TO of the same bytes.
-    bare_copy(pool, &packets, 0).await;
-    let of = |times| rate(sizes.alerts, median(times));
-    let (whole, bodies) = (of(whole), of(bodies));
-    for (times, connections) in ours.into_iter().zip([1, 2, 4]) {
-        let ours = of(times);
+        let of = |times| rate(sizes.alerts, median(times));
+        let (whole, bodies, ours) = (of(whole), of(bodies), of(ours));
+        let what = format!("ingest, {connections} connection(s), alerts");
+        let ratio = report.beside(what.clone(), ours, "COPY FROM of whole packets, as many", whole);
+        report.beside(what.clone(), ours, "COPY FROM of what is stored, as many", bodies);
         report.beside(
-            format!("ingest, {connections} connection(s), alerts"),
+            what,
             ours,
-            "one COPY of whole packets",
-            whole,
+            "one insert per alert, as many",
+            naive(pool, &packets, connections).await,
         );
-        report.beside(
-            format!("ingest, {connections} connection(s), alerts"),
-            ours,
-            "one COPY of what is stored",
-            bodies,
+        report.gate(
+            format!("ingest over {connections} of COPY FROM over as many"),
+            format!("{ratio:.2}"),
+            format!("{WANTED:.2}"),
+            ratio >= WANTED,
         );
     }
-    let few = &packets[..packets.len().min(500)];
-    let (time, ()) = timed(naive(pool, few)).await;
-    report.figure(
-        "naive: one insert per alert, alerts",
-        format!("{:.0}/s", rate(few.len(), time)),
-    );
     let (time, _) = timed(write_once(archive, &packets, 2)).await;
     report.figure(
         "ingest again (all duplicates), alerts",
         format!("{:.0}/s", rate(sizes.alerts, time)),
     );
+}
+
+/// Makes the tables of the bare and the naive way.
+pub(crate) async fn make_tables(pool: &PgPool) {
+    for table in ["bare", "naive"] {
+        let create = format!("CREATE TABLE IF NOT EXISTS {table} (id bigint PRIMARY KEY, body bytea NOT NULL)");
+        execute(pool, create).await;
+        execute(pool, format!("ALTER TABLE {table} ALTER body SET STORAGE EXTERNAL")).await;
+    }
 }
 
 async fn execute(pool: &PgPool, statement: String) {
@@ -73,14 +79,15 @@ async fn execute(pool: &PgPool, statement: String) {
         .expect("a statement");
 }
 
-async fn write(archive: &Archive, packets: &Arc<Vec<Incoming>>, connections: usize) -> Duration {
+async fn write(archive: &Archive, packets: &Packets, connections: usize) -> Duration {
     execute(archive.pool(), "TRUNCATE alert".into()).await;
     let (time, archived) = timed(write_once(archive, packets, connections)).await;
     assert_eq!(archived, packets.len() as u64);
     time
 }
 
-async fn write_once(archive: &Archive, packets: &Arc<Vec<Incoming>>, connections: usize) -> u64 {
+/// Archives the packets over so many connections; gives how many were new.
+pub(crate) async fn write_once(archive: &Archive, packets: &Packets, connections: usize) -> u64 {
     let writer = Arc::new(ArchiveWriter::new(archive, connections as u32));
     let next = Arc::new(AtomicUsize::new(0));
     let mut workers = tokio::task::JoinSet::new();
@@ -107,44 +114,67 @@ async fn write_once(archive: &Archive, packets: &Arc<Vec<Incoming>>, connections
     writer.stats().archived
 }
 
-/// One COPY of the packets from `skip` on, into a table of key and bytes.
-async fn bare_copy(pool: &PgPool, packets: &[Incoming], skip: usize) -> Duration {
+/// Copies the packets from `skip` on into a table of key and bytes, over so many connections.
+pub(crate) async fn bare_copy(pool: &PgPool, packets: &Packets, skip: usize, connections: usize) -> Duration {
     execute(pool, "TRUNCATE bare".into()).await;
-    let mut connection = pool.acquire().await.expect("a connection");
+    let mut copies = tokio::task::JoinSet::new();
+    let share = packets.len().div_ceil(connections);
     let copying = async {
-        let mut copy = connection
-            .copy_in_raw("COPY bare FROM STDIN (FORMAT binary)")
-            .await
-            .expect("COPY");
-        let mut out = BytesMut::new();
-        out.put_slice(b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0");
-        for (n, packet) in packets.iter().enumerate() {
-            let body = &packet.bytes[skip..];
-            out.put_i16(2);
-            out.put_i32(8);
-            out.put_i64(n as i64);
-            out.put_i32(body.len() as i32);
-            out.put_slice(body);
-            if out.len() > 256 * 1024 {
-                copy.send(&out[..]).await.expect("sent");
-                out.clear();
-            }
+        for part in 0..connections {
+            let (pool, packets) = (pool.clone(), packets.clone());
+            let numbers = part * share..packets.len().min((part + 1) * share);
+            copies.spawn(async move { copy_part(&pool, &packets, numbers, skip).await });
         }
-        out.put_i16(-1);
-        copy.send(&out[..]).await.expect("sent");
-        copy.finish().await.expect("COPY");
+        while let Some(copied) = copies.join_next().await {
+            copied.expect("a COPY");
+        }
     };
     timed(copying).await.0
 }
 
-async fn naive(pool: &PgPool, packets: &[Incoming]) {
-    for (n, packet) in packets.iter().enumerate() {
-        let insert = sqlx::query("INSERT INTO naive VALUES ($1, $2) ON CONFLICT DO NOTHING");
-        insert
-            .bind(n as i64)
-            .bind(&packet.bytes[..])
-            .execute(pool)
-            .await
-            .expect("inserted");
+async fn copy_part(pool: &PgPool, packets: &[Incoming], numbers: Range<usize>, skip: usize) {
+    let mut connection = pool.acquire().await.expect("a connection");
+    let copy = connection.copy_in_raw("COPY bare FROM STDIN (FORMAT binary)");
+    let mut copy = copy.await.expect("COPY");
+    let mut out = BytesMut::new();
+    out.put_slice(b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0");
+    for n in numbers {
+        let body = &packets[n].bytes[skip..];
+        out.put_i16(2);
+        out.put_i32(8);
+        out.put_i64(n as i64);
+        out.put_i32(body.len() as i32);
+        out.put_slice(body);
+        if out.len() > 256 * 1024 {
+            copy.send(&out[..]).await.expect("sent");
+            out.clear();
+        }
     }
+    out.put_i16(-1);
+    copy.send(&out[..]).await.expect("sent");
+    copy.finish().await.expect("COPY");
+}
+
+/// Alerts per second, each in a statement and a transaction of its own, over so many connections.
+async fn naive(pool: &PgPool, packets: &Packets, connections: usize) -> f64 {
+    execute(pool, "TRUNCATE naive".into()).await;
+    let count = packets.len().min(NAIVE);
+    let mut inserts = tokio::task::JoinSet::new();
+    let inserting = async {
+        for part in 0..connections {
+            let (pool, packets) = (pool.clone(), packets.clone());
+            inserts.spawn(async move {
+                let mut connection = pool.acquire().await.expect("a connection");
+                for n in (part..count).step_by(connections) {
+                    let insert = sqlx::query("INSERT INTO naive VALUES ($1, $2) ON CONFLICT DO NOTHING");
+                    let insert = insert.bind(n as i64).bind(&packets[n].bytes[..]);
+                    insert.execute(&mut *connection).await.expect("inserted");
+                }
+            });
+        }
+        while let Some(inserted) = inserts.join_next().await {
+            inserted.expect("inserted");
+        }
+    };
+    rate(count, timed(inserting).await.0)
 }

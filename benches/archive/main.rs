@@ -1,99 +1,153 @@
 //! The archive's speed, in one run, each figure beside its bound and beside a naive way of doing the same job.
 //!
-//! `cargo bench --bench archive [-- SECTION...]` with sections `ingest`, `replay`, `claims`, `select`, `layout` (all but
-//! the last by default). Sizes: `ALERTSTREAM_BENCH_ALERTS` (packets of about 71 kB, default 3000), `ALERTSTREAM_BENCH_ROWS`
-//! (alerts with small packets, default 200000), `ALERTSTREAM_BENCH_BLOCKS` (default 20000). A private Postgres with
-//! `fsync = off` serves all; ratios hold, absolutes depend on the machine and its load.
+//! `cargo bench --bench archive [-- SECTION...]` with sections `ingest`, `replay`, `claims`, `others` (case 10), `select`,
+//! `long` (memory, case 17) and `layout` (all but the last by default). Ends with exit code 1 when a gate was missed.
+//! Sizes, by environment variable: `ALERTSTREAM_BENCH_ALERTS` (packets of about 71 kB to ingest, default 3000),
+//! `ALERTSTREAM_BENCH_REPLAYED` (the same to replay, 20000), `ALERTSTREAM_BENCH_ROWS` (alerts with small packets,
+//! 5000000), `ALERTSTREAM_BENCH_DRAINED` (of these, in the drain of case 17, 1000000), `ALERTSTREAM_BENCH_BLOCKS` (blocks
+//! to claim, 10000), `ALERTSTREAM_BENCH_OTHER_BLOCKS` (of each of the 100 groups of case 10, 100000).
+//! `ALERTSTREAM_BENCH_SHORT=1` divides the last four by 10. A private Postgres with `fsync = off` serves all; ratios hold,
+//! absolutes depend on the machine and its load.
 
 mod claims;
 mod ingest;
 mod layout;
+mod long;
 mod packets;
 mod replay;
 mod report;
+mod rows;
 mod select;
 
 use alertstream::archive::{Archive, ArchiveOptions};
 use alertstream::cli::embedded::postgres::PrivatePostgres;
-use report::Report;
+use report::{Report, timed};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+const SECTIONS: [&str; 7] = ["ingest", "replay", "claims", "others", "select", "long", "layout"];
 
 /// The sizes of a run.
 struct Sizes {
     alerts: usize,
+    replayed: usize,
     rows: usize,
+    drained: usize,
     blocks: i64,
+    other_blocks: i64,
+}
+
+impl Sizes {
+    fn from_environment() -> Self {
+        let part = if std::env::var("ALERTSTREAM_BENCH_SHORT").is_ok_and(|short| short != "0") {
+            10
+        } else {
+            1
+        };
+        Self {
+            alerts: size("ALERTS", 3_000),
+            replayed: size("REPLAYED", 20_000),
+            rows: size("ROWS", 5_000_000 / part),
+            drained: size("DRAINED", 1_000_000 / part),
+            blocks: size("BLOCKS", 10_000 / part) as i64,
+            other_blocks: size("OTHER_BLOCKS", 100_000 / part) as i64,
+        }
+    }
 }
 
 fn size(name: &str, default: usize) -> usize {
-    std::env::var(name)
-        .ok()
-        .and_then(|value| value.parse().ok())
-        .unwrap_or(default)
+    let given = std::env::var(format!("ALERTSTREAM_BENCH_{name}"));
+    given.ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// A migrated database of its own for a section.
-async fn database(server: &PrivatePostgres, name: &str) -> Archive {
+/// A migrated database of its own for a section, and its URL.
+async fn database(server: &PrivatePostgres, name: &str) -> (Archive, String) {
     let mut connection = PgConnection::connect(server.url()).await.expect("the server");
     sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}")))
         .execute(&mut connection)
         .await
         .expect("a database");
     let url = server.url().replace("/postgres?", &format!("/{name}?"));
-    let archive = Archive::connect(
-        &url,
-        &ArchiveOptions {
-            connections: 12,
-            ..ArchiveOptions::default()
-        },
-    )
-    .await
-    .expect("it");
+    let options = ArchiveOptions {
+        connections: 12,
+        ..ArchiveOptions::default()
+    };
+    let archive = Archive::connect(&url, &options).await.expect("it");
     archive.migrate().await.expect("its tables");
-    archive
+    (archive, url)
+}
+
+async fn drop_database(server: &PrivatePostgres, name: &str) {
+    let mut connection = PgConnection::connect(server.url()).await.expect("the server");
+    sqlx::query(AssertSqlSafe(format!("DROP DATABASE {name} WITH (FORCE)")))
+        .execute(&mut connection)
+        .await
+        .expect("dropped");
 }
 
 #[tokio::main]
-async fn main() {
+async fn main() -> std::process::ExitCode {
+    if long::runs_as_told().await {
+        return std::process::ExitCode::SUCCESS;
+    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if !arguments.iter().any(|argument| argument == "--bench") {
         println!("a benchmark: run it by `cargo bench --bench archive`");
-        return;
+        return std::process::ExitCode::SUCCESS;
     }
-    let wanted: Vec<&String> = arguments
-        .iter()
-        .filter(|argument| !argument.starts_with("--"))
-        .collect();
-    let wants = |section: &str| {
-        if wanted.is_empty() {
-            section != "layout"
-        } else {
-            wanted.iter().any(|argument| *argument == section)
-        }
-    };
-    let sizes = Sizes {
-        alerts: size("ALERTSTREAM_BENCH_ALERTS", 3_000),
-        rows: size("ALERTSTREAM_BENCH_ROWS", 200_000),
-        blocks: size("ALERTSTREAM_BENCH_BLOCKS", 20_000) as i64,
-    };
+    let mut wanted: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    wanted.retain(|argument| !argument.starts_with("--"));
+    if let Some(unknown) = wanted.iter().find(|section| !SECTIONS.contains(section)) {
+        println!("no section `{unknown}`; there are {SECTIONS:?}");
+        return 2.into();
+    }
+    if wanted.is_empty() {
+        wanted = SECTIONS.into_iter().filter(|section| *section != "layout").collect();
+    }
     let server = PrivatePostgres::start().await.expect("a private Postgres");
     let mut report = Report::default();
-    if wants("ingest") || wants("replay") {
-        let archive = database(&server, "packets").await;
-        ingest::run(&archive, &sizes, &mut report).await;
-        if wants("replay") {
-            replay::run(&archive, &sizes, &mut report).await;
+    measure(&server, &wanted, &mut report).await;
+    server.stop().await;
+    if report.print() { 0.into() } else { 1.into() }
+}
+
+async fn measure(server: &PrivatePostgres, wanted: &[&str], report: &mut Report) {
+    let sizes = Sizes::from_environment();
+    let wants = |section: &str| wanted.contains(&section);
+    if wants("ingest") {
+        let (archive, _) = database(server, "ingest").await;
+        ingest::run(&archive, &sizes, report).await;
+        drop_database(server, "ingest").await;
+    }
+    if wants("replay") {
+        let (archive, url) = database(server, "replay").await;
+        replay::run(&archive, &sizes, report).await;
+        long::drains_packets(&archive, &url, &sizes, report).await;
+        drop_database(server, "replay").await;
+    }
+    if wants("claims") || wants("others") {
+        let (archive, _) = database(server, "claims").await;
+        if wants("claims") {
+            claims::run(&archive, &sizes, report).await;
         }
+        if wants("others") {
+            claims::among_others(&archive, &sizes, report).await;
+        }
+        drop_database(server, "claims").await;
     }
-    if wants("claims") {
-        claims::run(&database(&server, "claims").await, &sizes, &mut report).await;
-    }
-    if wants("select") {
-        select::run(&database(&server, "headers").await, &sizes, &mut report).await;
+    if wants("select") || wants("long") {
+        let (archive, url) = database(server, "headers").await;
+        let (time, ()) = timed(rows::fill(&archive, sizes.rows)).await;
+        eprintln!("{} header rows made in {:.0} s", sizes.rows, time.as_secs_f64());
+        if wants("select") {
+            select::run(&archive, &sizes, report).await;
+        }
+        if wants("long") {
+            long::drains(&archive, &url, &sizes, report).await;
+            long::builds(&archive, &url, &sizes, report).await;
+        }
+        drop_database(server, "headers").await;
     }
     if wants("layout") {
-        layout::run(&database(&server, "layout").await, &sizes, &mut report).await;
+        layout::run(&database(server, "layout").await.0, &sizes, report).await;
     }
-    report.print();
-    server.stop().await;
 }

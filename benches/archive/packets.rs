@@ -4,6 +4,8 @@ use alertstream::archive::ingest::Incoming;
 use alertstream::header::AlertHeader;
 use bytes::Bytes;
 
+use super::rows::place;
+
 /// Bytes of the shared container header.
 pub(crate) const HEADER: usize = 23_000;
 /// Bytes that differ from packet to packet.
@@ -15,25 +17,19 @@ pub(crate) fn packet(n: usize) -> Incoming {
     bytes.extend_from_slice(b"Obj\x01");
     bytes.resize(HEADER, b'{');
     fill(&mut bytes, HEADER + BODY, n as u64);
-    incoming(n, bytes.into(), Some(HEADER))
+    incoming(n, bytes.into())
 }
 
-/// The n-th alert with a packet of a few bytes, for what only touches the columns.
-pub(crate) fn small(n: usize) -> Incoming {
-    incoming(n, Bytes::copy_from_slice(&(n as u64).to_be_bytes()), None)
-}
-
-fn incoming(n: usize, bytes: Bytes, container_header_len: Option<usize>) -> Incoming {
-    let turn = (n as f64 * 0.618_033_988_749_895).fract();
-    let height = (n as f64 * 0.754_877_666_246_693).fract() * 2.0 - 1.0;
+fn incoming(n: usize, bytes: Bytes) -> Incoming {
+    let (ra, dec) = place(n);
     let header = AlertHeader {
         survey: "ztf".into(),
         schema_version: Some("4.02".into()),
         object_id: Some(format!("ZTF18{:07}", n % 50_000)),
         alert_id: 595_147_630_015_010_000 + n as i64,
         jd: Some(2_458_349.5 + n as f64 * 1e-6),
-        ra: Some(turn * 360.0),
-        dec: Some(height.asin().to_degrees()),
+        ra: Some(ra),
+        dec: Some(dec),
         programid: 1,
         band: Some("r".into()),
         magnitude: Some(18.5),
@@ -44,7 +40,7 @@ fn incoming(n: usize, bytes: Bytes, container_header_len: Option<usize>) -> Inco
     Incoming {
         header,
         bytes,
-        container_header_len,
+        container_header_len: Some(HEADER),
         schema_is_known: true,
         origin: None,
         reframed: false,

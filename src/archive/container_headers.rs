@@ -77,6 +77,11 @@ impl ContainerHeaders {
         Ok(sqlx::query_scalar(NEWEST).bind(most).fetch_all(pool).await?)
     }
 
+    /// Gives a header that is in memory.
+    pub(super) fn cached(&self, id: i64) -> Option<Bytes> {
+        self.0.lock().by_id.get(&id).cloned()
+    }
+
     fn known_id(&self, header: &[u8]) -> Option<i64> {
         let mut known = self.0.lock();
         // Nearly always the same header as before: comparing costs a fraction of hashing.

@@ -17,6 +17,7 @@ mod handler;
 pub mod ingest;
 mod migrate;
 mod origin;
+mod payloads;
 mod read;
 mod retention;
 mod row;
@@ -70,7 +71,7 @@ pub struct Archive {
     pool: PgPool,
     connect: Arc<PgConnectOptions>,
     container_headers: Arc<container_headers::ContainerHeaders>,
-
+    payloads: Arc<payloads::Payloads>,
     place: Arc<str>,
 }
 
@@ -105,6 +106,7 @@ impl Archive {
             pool,
             connect,
             container_headers: Arc::default(),
+            payloads: Arc::default(),
             place,
         })
     }

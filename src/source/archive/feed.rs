@@ -13,12 +13,14 @@ use tokio::time::Instant;
 use super::block::Progress;
 use super::gate::Pass;
 use crate::ack::Rejection;
-use crate::archive::{Archive, ArchiveError, Fetch};
+use crate::archive::{Archive, ArchiveError, Fetch, Fetched};
 use crate::record::{Epoch, Lane, Position, RawAlert};
 use crate::source::intake::Intake;
 
 /// A fetch that failed is tried again after this long.
 const FETCH_AGAIN: Duration = Duration::from_secs(1);
+/// The most alerts handed out in one call while nothing has to be waited for; the rest of the loop has its turn after it.
+const AT_ONCE: usize = 16;
 
 /// A claimed block while it is worked on.
 pub(super) struct Held {
@@ -50,8 +52,8 @@ enum Stage {
 pub(super) enum Fed {
     /// Note this place durably, then call [`Held::noted`].
     Note(usize),
-    /// One more is out.
-    One,
+    /// Some more are out.
+    Out,
     /// Everything is out.
     Exhausted,
     /// The stream is closing or the lane was lost.
@@ -102,11 +104,12 @@ impl Held {
         };
     }
 
-    /// Hands out the next alert, or tells why not.
+    /// Hands out the next alert and those that are here by then, or tells why not.
     ///
     /// # Cancel safety
     /// Nothing is lost: call it again.
     pub(super) async fn feed(&mut self, archive: &Archive, intake: &Intake) -> Fed {
+        let mut out = 0;
         loop {
             match &self.stage {
                 Stage::Exhausted => return Fed::Exhausted,
@@ -122,7 +125,11 @@ impl Held {
                         return Fed::Shut;
                     };
                     self.deliver(intake, permit);
-                    return Fed::One;
+                    out += 1;
+                    let more = self.fetch.as_ref().is_some_and(Fetch::has_next);
+                    if !more || out == AT_ONCE || self.progress.is_careful() {
+                        return Fed::Out;
+                    }
                 }
                 Stage::Fetch => match self.load(archive, intake).await {
                     Ok(()) => {}
@@ -171,7 +178,7 @@ impl Held {
         let fetch = self
             .fetch
             .get_or_insert_with(|| archive.fetch(places.iter().map(|(_, id)| *id).collect()));
-        let next = match fetch.next().await {
+        let mut next = match fetch.next().await {
             Some(Ok(next)) => Some(next),
             None => None,
             Some(Err(error)) => {
@@ -180,8 +187,7 @@ impl Held {
             }
         };
         while let Some((index, id)) = self.places.pop_front() {
-            if let Some(found) = next.as_ref().filter(|found| found.id == id) {
-                let raw = found.raw.clone();
+            if let Some(Fetched { raw, .. }) = next.take_if(|found| found.id == id) {
                 let careful = self.progress.is_careful() && !self.progress.is_killer(index);
                 self.stage = if careful {
                     Stage::Note(index, raw)

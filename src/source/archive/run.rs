@@ -277,7 +277,7 @@ impl Run {
     async fn on_fed(&mut self, fed: Fed) -> Result<(), SourceError> {
         match fed {
             Fed::Note(index) => self.note(index).await,
-            Fed::One | Fed::Exhausted => Ok(()),
+            Fed::Out | Fed::Exhausted => Ok(()),
             Fed::Shut => {
                 // Closing ends the turn, and a lost lane is dropped with its block: at the next look at the latest.
                 tokio::task::yield_now().await;

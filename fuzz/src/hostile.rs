@@ -432,6 +432,8 @@ fn blocks() -> Vec<Row> {
     let mut several = header(&schema(r#""int""#), None);
     put_block(&mut several, 2, &[2, 4]);
     put_block(&mut several, 1, &[6]);
+    let mut none = header(&schema(r#""int""#), None);
+    put_block(&mut none, 0, &[2]);
     vec![
         ("a block of 400 MB", far, "truncated", "container block"),
         (
@@ -458,7 +460,8 @@ fn blocks() -> Vec<Row> {
             "damaged",
             "`-1` records",
         ),
-        ("a block of no records", declared(0, 0), "damaged", "`0` records"),
+        ("a block of no records alone", declared(0, 0), "no_record", "no record"),
+        ("a block of no records with bytes", none, "damaged", "`0` records"),
         ("no block", header(&schema(r#""int""#), None), "no_record", "no record"),
         ("three records", several, "several_records", "3 records"),
     ]

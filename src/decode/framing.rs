@@ -10,6 +10,8 @@ use super::wire::{Cursor, Fault};
 const MAGIC: &[u8; 4] = b"Obj\x01";
 const HEADER_MAX: usize = 1 << 20;
 const ENTRIES_MAX: i64 = 64;
+/// What deflate makes of nothing.
+const NOTHING_DEFLATED: &[u8] = &[0x03, 0x00];
 
 /// How a payload is framed.
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +53,7 @@ pub struct Container<'a> {
 /// One container block.
 #[derive(Debug, Clone, Copy)]
 pub struct Block<'a> {
-    /// How many records it declares, at least 1.
+    /// How many records it declares; a block of none has no bytes of records either.
     pub records: u64,
     /// Its bytes, compressed as the codec says.
     pub bytes: &'a [u8],
@@ -188,23 +190,29 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// Reads the one block of an alert packet: one record, the sync marker, nothing after it.
+    /// Reads the one block of an alert packet: one record, the sync marker, nothing after it but blocks without records.
     ///
     /// # Errors
     /// [`DecodeError::SeveralRecords`], [`DecodeError::NoRecord`], or what is wrong with the block or after it.
     pub fn only_block(&self) -> Result<Block<'a>, DecodeError> {
         let mut blocks = self.blocks();
-        let first = blocks.next().ok_or(DecodeError::NoRecord)??;
-        let end = blocks.at;
-        let mut records = first.records;
-        for block in blocks {
-            // What follows the sync marker is another block only if it is whole; anything else does not belong here.
-            records = records.saturating_add(block.map_err(|_| self.left_over(end))?.records);
+        let (mut only, mut records, mut end) = (None, 0_u64, blocks.at);
+        while let Some(block) = blocks.next() {
+            let block = match block {
+                Ok(block) => block,
+                // What follows a record is another block only if it is whole; anything else does not belong here.
+                Err(_) if records > 0 => return Err(self.left_over(end)),
+                Err(error) => return Err(error),
+            };
+            (records, end) = (records.saturating_add(block.records), blocks.at);
+            if block.records > 0 {
+                only = only.or(Some(block));
+            }
         }
-        if records == 1 {
-            Ok(first)
-        } else {
-            Err(DecodeError::SeveralRecords { records })
+        match only {
+            None => Err(DecodeError::NoRecord),
+            Some(only) if records == 1 => Ok(only),
+            Some(_) => Err(DecodeError::SeveralRecords { records }),
         }
     }
 
@@ -254,14 +262,17 @@ impl<'a> Blocks<'a> {
             })
         };
         let (count, size) = (number()?, number()?);
-        let records = u64::try_from(count).ok().filter(|n| *n > 0);
-        let records =
-            records.ok_or_else(|| DecodeError::damaged(place(at), format!("the block declares `{count}` records")))?;
+        let records = u64::try_from(count)
+            .map_err(|_| DecodeError::damaged(place(at), format!("the block declares `{count}` records")))?;
         let bytes_at = cursor.at();
         let size = usize::try_from(size)
             .map_err(|_| DecodeError::damaged(place(at), format!("the block declares a size of `{size}` bytes")))?;
         let bytes = cursor.take(size).map_err(|_| self.short(at, bytes_at, size))?;
         match cursor.take(16) {
+            Ok(_) if records == 0 && !self.is_nothing(bytes) => {
+                let cause = format!("the block declares `0` records in {size} bytes");
+                Err(DecodeError::damaged(place(at), cause))
+            }
             Ok(marker) if *marker == self.container.sync => Ok(Block {
                 records,
                 bytes,
@@ -271,6 +282,11 @@ impl<'a> Blocks<'a> {
             Ok(_) => Err(self.wrong_sync(at, bytes_at, size)),
             Err(_) => Err(self.short(at, bytes_at, size)),
         }
+    }
+
+    /// Whether these are the bytes of a block without records.
+    fn is_nothing(&self, bytes: &[u8]) -> bool {
+        bytes.is_empty() || (self.container.codec == Codec::Deflate && bytes == NOTHING_DEFLATED)
     }
 
     /// The block and its sync marker need more bytes than there are.

@@ -13,15 +13,18 @@ use super::{Decoder, INFLATED_MAX, Place, deflate};
 
 pub(super) fn split(decoder: &Decoder, file: &Bytes, container: &Container<'_>) -> Result<Vec<Bytes>, DecodeError> {
     let blocks: Vec<Block<'_>> = container.blocks().collect::<Result<_, _>>()?;
-    match blocks.as_slice() {
-        [] => return Err(DecodeError::NoRecord),
-        [only] if only.records == 1 => return Ok(vec![file.clone()]),
+    match blocks
+        .iter()
+        .fold(0_u64, |sum, block| sum.saturating_add(block.records))
+    {
+        0 => return Err(DecodeError::NoRecord),
+        1 => return Ok(vec![file.clone()]),
         _ => {}
     }
     let compiled = decoder.by_text(container.schema)?;
     let mut packets = Vec::new();
     let mut inflated = Vec::new();
-    for block in &blocks {
+    for block in blocks.iter().filter(|block| block.records > 0) {
         let bytes = match container.codec {
             Codec::Null => block.bytes,
             Codec::Deflate => {

@@ -194,6 +194,46 @@ fn a_schema_whose_root_is_not_a_record_is_refused() {
     }
 }
 
+/// The Avro specification lets a writer end a block whenever it likes, also before its first record.
+#[test]
+fn blocks_without_records_are_passed_over() {
+    let schema = r#"{"type":"record","name":"r","fields":[{"name":"s","type":"string"}]}"#;
+    for codec in [None, Some("deflate")] {
+        let record: &[u8] = if codec.is_some() {
+            &[0x63, 0x4a, 0x04, 0x00]
+        } else {
+            b"\x02a"
+        };
+        let nothing: &[u8] = if codec.is_some() { &[0x03, 0x00] } else { b"" };
+        let file = |blocks: &[(i64, &[u8])]| {
+            let mut file = header(schema, codec);
+            blocks
+                .iter()
+                .for_each(|(count, bytes)| put_block(&mut file, *count, bytes));
+            bytes::Bytes::from(file)
+        };
+        let decoder = Decoder::bundled();
+        for blocks in [
+            &[(0, nothing), (1, record)][..],
+            &[(1, record), (0, nothing)],
+            &[(0, b""), (0, nothing), (1, record), (0, b"")],
+        ] {
+            let packet = file(blocks);
+            let decoded = decoder.decode(&packet).unwrap();
+            assert!(matches!(decoded.get("s"), Some(Value::String("a"))));
+            assert_eq!(decoder.split(&packet).unwrap(), [packet]);
+        }
+        let two = file(&[(1, record), (0, nothing), (1, record)]);
+        assert_eq!(decoder.split(&two).unwrap().len(), 2);
+        assert_eq!(decoder.decode(&two).unwrap_err().reason(), "several_records");
+        assert_eq!(
+            decoder.decode(&file(&[(0, nothing)])).unwrap_err().reason(),
+            "no_record"
+        );
+        assert_eq!(decoder.decode(&file(&[(0, record)])).unwrap_err().reason(), "damaged");
+    }
+}
+
 #[test]
 fn a_block_that_declares_more_or_fewer_records_is_refused_whole() {
     let schema = r#"{"type":"record","name":"r","fields":[{"name":"s","type":"string"}]}"#;

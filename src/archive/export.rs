@@ -22,6 +22,12 @@ const RUN: usize = 2_000;
 
 const NEXT: &str = "FETCH 2000 FROM selected";
 const NAMES: &str = "SELECT id, survey, alert_id, programid, revision FROM alert WHERE id = ANY($1)";
+/// Numbers the packets without an alert id, per survey and programid in the order they were archived. In the server, as
+/// there may be millions; once, at the first that is exported.
+const NUMBER_UNKNOWN: &str = "CREATE TEMP TABLE unknown_id AS SELECT id, row_number() OVER (PARTITION BY survey, programid \
+    ORDER BY id) - 1 AS place FROM alert WHERE alert_id = 0";
+const INDEX_UNKNOWN: &str = "ALTER TABLE unknown_id ADD PRIMARY KEY (id)";
+const UNKNOWN: &str = "SELECT id, place FROM unknown_id WHERE id = ANY($1)";
 
 /// An archived alert with what names it.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,20 +40,19 @@ pub struct Exported {
     pub alert_id: i64,
     /// 1 public, 2 partnership, 3 Caltech.
     pub programid: i32,
-    /// 0 for the first packet of this alert id, n for the n-th with other bytes; `None` when the id is unknown.
-    pub revision: Option<i32>,
+    /// 0 for the first packet of this alert id, n for the n-th with other bytes. Packets without an id count as having
+    /// one in common, per survey and programid.
+    pub revision: i64,
     /// Its bytes and Kafka origin.
     pub raw: RawAlert,
 }
 
 impl Exported {
-    /// The file's name, `SURVEY_ALERTID_PROGRAMID[_rN].avro` (`.bin` where the packet is no container file). Where the
-    /// alert id is unknown, N is the archive's number: unlike 0, it is of one packet only.
+    /// The file's name, `SURVEY_ALERTID_PROGRAMID[_rN].avro` (`.bin` where the packet is no container file).
     pub fn file_name(&self) -> String {
         let revision = match self.revision {
-            Some(0) => String::new(),
-            Some(n) => format!("_r{n}"),
-            None => format!("_r{}", self.id),
+            0 => String::new(),
+            n => format!("_r{n}"),
         };
         let extension = if self.raw.payload.starts_with(b"Obj\x01") {
             "avro"
@@ -150,13 +155,14 @@ async fn send_selected(
     let mut connection = archive.unhurried_connection().await?;
     apply(&mut connection, setting).await?;
     declare.build().persistent(false).execute(&mut connection).await?;
+    let mut unknown_are_numbered = false;
     loop {
         let run: Vec<(i64, f64)> = sqlx::query_as(NEXT).fetch_all(&mut connection).await?;
         if run.is_empty() {
             return Ok(());
         }
         let ids: Vec<i64> = run.into_iter().map(|(id, _)| id).collect();
-        let mut names = names(&mut connection, &ids).await?;
+        let mut names = names(&mut connection, &ids, &mut unknown_are_numbered).await?;
         let mut packets = archive.fetch(ids);
         while let Some(fetched) = packets.next().await {
             let fetched = fetched?;
@@ -178,12 +184,29 @@ async fn send_selected(
     }
 }
 
-type Name = (String, i64, i32, Option<i32>);
+type Name = (String, i64, i32, i64);
 
-async fn names(connection: &mut PgConnection, ids: &[i64]) -> Result<HashMap<i64, Name>, ArchiveError> {
-    let rows: Vec<(i64, String, i64, i32, Option<i32>)> = sqlx::query_as(NAMES).bind(ids).fetch_all(connection).await?;
+async fn names(
+    connection: &mut PgConnection,
+    ids: &[i64],
+    unknown_are_numbered: &mut bool,
+) -> Result<HashMap<i64, Name>, ArchiveError> {
+    let rows: Vec<(i64, String, i64, i32, Option<i32>)> =
+        sqlx::query_as(NAMES).bind(ids).fetch_all(&mut *connection).await?;
+    let unknown: Vec<i64> = rows.iter().filter(|row| row.4.is_none()).map(|row| row.0).collect();
+    if !unknown.is_empty() && !std::mem::replace(unknown_are_numbered, true) {
+        sqlx::query(NUMBER_UNKNOWN).execute(&mut *connection).await?;
+        sqlx::query(INDEX_UNKNOWN).execute(&mut *connection).await?;
+    }
+    let mut places: HashMap<i64, i64> = HashMap::new();
+    if !unknown.is_empty() {
+        let numbered: Vec<(i64, i64)> = sqlx::query_as(UNKNOWN).bind(unknown).fetch_all(connection).await?;
+        places.extend(numbered);
+    }
     let mut names = HashMap::with_capacity(RUN);
     for (id, survey, alert_id, programid, revision) in rows {
+        // One that is not numbered was deleted before that, so its packet is not exported either.
+        let revision = revision.map(i64::from).or_else(|| places.remove(&id)).unwrap_or(id);
         names.insert(id, (survey, alert_id, programid, revision));
     }
     Ok(names)
@@ -207,9 +230,9 @@ mod tests {
             }
             .file_name()
         };
-        assert_eq!(named("ztf", 5, Some(0), b"Obj\x01"), "ztf_5_1.avro");
-        assert_eq!(named("ztf", 5, Some(2), b"Obj\x01"), "ztf_5_1_r2.avro");
-        assert_eq!(named("rubin", 5, Some(0), b"\0"), "rubin_5_1.bin");
-        assert_eq!(named("../a_b", 0, None, b"\0"), "%2E.%2Fa%5Fb_0_1_r9.bin");
+        assert_eq!(named("ztf", 5, 0, b"Obj\x01"), "ztf_5_1.avro");
+        assert_eq!(named("ztf", 5, 2, b"Obj\x01"), "ztf_5_1_r2.avro");
+        assert_eq!(named("rubin", 5, 0, b"\0"), "rubin_5_1.bin");
+        assert_eq!(named("../a_b", 0, 9, b"\0"), "%2E.%2Fa%5Fb_0_1_r9.bin");
     }
 }

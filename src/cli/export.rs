@@ -49,6 +49,13 @@ pub(super) async fn run(call: &Call, args: &ExportArgs) -> CliResult {
     if let Some(parent) = parent.filter(|parent| !parent.exists()) {
         return Err(CliError::refused("path", format!("`{}` does not exist", parent.display())).hint("make it first"));
     }
+    if let Some(packed) = packed(&args.to).filter(|_| !args.to.is_dir()) {
+        return Err(CliError::refused(
+            "usage",
+            format!("`--to {}`: a `{packed}` is not written", args.to.display()),
+        )
+        .hint("give a file that ends in .tar and compress it afterwards, or a folder"));
+    }
     call.database_url()?;
     let archive = call.archive().await?;
     let target = Target::open(&args.to).map_err(|error| failed(&args.to, &error))?;
@@ -62,6 +69,15 @@ pub(super) async fn run(call: &Call, args: &ExportArgs) -> CliResult {
         )
     })?;
     Ok(Exit::Finished)
+}
+
+/// Gives the ending of a compressed or other archive, which would become the name of a folder.
+fn packed(to: &Path) -> Option<&'static str> {
+    const PACKED: [&str; 11] = [
+        ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".tzst", ".zip", ".gz", ".7z",
+    ];
+    let name = to.file_name()?.to_str()?.to_ascii_lowercase();
+    PACKED.into_iter().find(|ending| name.ends_with(ending))
 }
 
 /// Copies packet by packet; the writing is done on a thread of its own.

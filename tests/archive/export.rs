@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use alertstream::archive::ingest::ArchiveWriter;
 use alertstream::archive::{Archive, Exported};
-use alertstream::query::Query;
+use alertstream::query::{NightStart, Query, QueryText};
 use futures::TryStreamExt;
 
 use super::ingest::{batch, incoming};
@@ -54,6 +54,39 @@ async fn revisions_have_names_of_their_own() {
         names,
         ["ztf_595147630015010000_1.avro", "ztf_595147630015010000_1_r1.avro"]
     );
+}
+
+#[tokio::test]
+async fn packets_without_an_id_are_numbered_in_the_order_they_came_whatever_is_exported() {
+    let db = TestDb::new().await;
+    let archive = db.archive().await;
+    let writer = ArchiveWriter::new(&archive, 1);
+    let mut sent = batch(0..5);
+    for (n, alert) in sent.iter_mut().enumerate() {
+        alert.header.alert_id = 0;
+        alert.header.survey = if n == 3 { "other".into() } else { "ztf".into() };
+        alert.header.programid = 1;
+        // Against the order of time.
+        alert.header.jd = Some(FIRST_JD - n as f64);
+    }
+    for alert in &sent {
+        writer.write(vec![alert.clone()]).await;
+    }
+    let names: Vec<String> = exported(&archive).await.iter().map(Exported::file_name).collect();
+    assert_eq!(
+        names,
+        [
+            "ztf_0_1_r3.avro",
+            "other_0_1.avro",
+            "ztf_0_1_r2.avro",
+            "ztf_0_1_r1.avro",
+            "ztf_0_1.avro"
+        ]
+    );
+    let later = QueryText::new().with("jd", format!("{}..", FIRST_JD - 1.5)).unwrap();
+    let later = Query::parse(&later, NightStart::default()).unwrap();
+    let some: Vec<Exported> = archive.export(&later).try_collect().await.unwrap();
+    assert_eq!(some.iter().map(Exported::file_name).collect::<Vec<_>>(), names[3..]);
 }
 
 #[tokio::test]

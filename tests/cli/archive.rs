@@ -110,6 +110,19 @@ async fn tars_are_read_and_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_export_to_a_compressed_archive_is_refused_and_makes_nothing() {
+    let (db, folder) = (TestDb::new().await, tempfile::tempdir().unwrap());
+    for name in ["out.tar.gz", "out.TGZ", "out.zip", "out.tar.zst"] {
+        let to = folder.path().join(name);
+        let error = json_on(&db, ["export", "--all", "--to", to.to_str().unwrap()])
+            .exits(2)
+            .error();
+        assert!(error["hint"].as_str().unwrap().contains(".tar"), "{error}");
+        assert!(!to.exists());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_export_of_nothing_makes_an_empty_folder_and_an_empty_tar() {
     let (db, folder) = (TestDb::new().await, tempfile::tempdir().unwrap());
     for name in ["out", "out.tar"] {

@@ -10,6 +10,8 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use sqlx::PgPool;
 
+use crate::values::Oracle;
+
 const INSERT: &str = "INSERT INTO alert (jd, ra, dec, hpx, alert_id, magnitude, rb, drb, ndethist, programid, bytes, \
      survey, object_id, band, sha256, body) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $12, $13, $14, '') \
      RETURNING id";
@@ -98,11 +100,45 @@ pub(crate) async fn store(pool: &PgPool, alerts: &[AlertHeader]) -> Vec<i64> {
 
 /// Selects by brute force: (jd, id) order, unknown times first.
 pub(crate) fn select(query: &Query, alerts: &[AlertHeader], ids: &[i64]) -> Vec<i64> {
+    let every = query.every().map(|every| (every.n as usize, every.k as usize));
+    let limit = query.limit().map(|limit| limit as usize);
+    let matches = |alert: &AlertHeader| query.matches(alert);
+    slice(matches, query.latest_per_object(), every, limit, alerts, ids)
+}
+
+/// Selects what the oracles of some flags say.
+pub(crate) fn select_by_hand(oracles: &[Oracle], alerts: &[AlertHeader], ids: &[i64]) -> Vec<i64> {
+    let (mut latest, mut every, mut limit) = (false, None, None);
+    for oracle in oracles {
+        match oracle {
+            Oracle::Alert(_) => {}
+            Oracle::Latest => latest = true,
+            Oracle::Every(n, k) => every = Some((*n, *k)),
+            Oracle::Limit(most) => limit = Some(*most),
+        }
+    }
+    let matches = |alert: &AlertHeader| {
+        oracles.iter().all(|oracle| match oracle {
+            Oracle::Alert(holds) => holds(alert),
+            _ => true,
+        })
+    };
+    slice(matches, latest, every, limit, alerts, ids)
+}
+
+fn slice(
+    matches: impl Fn(&AlertHeader) -> bool,
+    latest_per_object: bool,
+    every: Option<(usize, usize)>,
+    limit: Option<usize>,
+    alerts: &[AlertHeader],
+    ids: &[i64],
+) -> Vec<i64> {
     let time = |alert: &AlertHeader| alert.jd.unwrap_or(f64::NEG_INFINITY);
-    let matched = alerts.iter().zip(ids).filter(|(alert, _)| query.matches(alert));
+    let matched = alerts.iter().zip(ids).filter(|(alert, _)| matches(alert));
     let mut rows: Vec<(f64, i64, &AlertHeader)> = matched.map(|(alert, id)| (time(alert), *id, alert)).collect();
     rows.sort_by(|a, b| (a.0, a.1).partial_cmp(&(b.0, b.1)).unwrap());
-    if query.latest_per_object() {
+    if latest_per_object {
         let mut latest: BTreeMap<(&str, &str), i64> = BTreeMap::new();
         for (_, id, alert) in &rows {
             if let Some(object) = &alert.object_id {
@@ -117,7 +153,6 @@ pub(crate) fn select(query: &Query, alerts: &[AlertHeader], ids: &[i64]) -> Vec<
     let ranked = rows
         .iter()
         .enumerate()
-        .filter(|(rank, _)| query.every().is_none_or(|every| every.holds(*rank as u64)));
-    let most = query.limit().unwrap_or(u64::MAX).try_into().unwrap_or(usize::MAX);
-    ranked.map(|(_, row)| row.1).take(most).collect()
+        .filter(|(rank, _)| every.is_none_or(|(n, k)| rank % n == k));
+    ranked.map(|(_, row)| row.1).take(limit.unwrap_or(usize::MAX)).collect()
 }

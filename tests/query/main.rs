@@ -1,6 +1,7 @@
 //! Queries in Postgres against the brute force in memory, and the plans they get.
 //!
-//! The oracle is `Query::matches` over the same alerts, with latest per object, every n-th and the limit done by hand.
+//! What each flag must select is said by hand in `values`; latest per object, every n-th and the limit are done by hand in
+//! `alerts`, over `Query::matches` where a query is made of other parts.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -11,3 +12,4 @@ mod alerts;
 mod corpus;
 mod plans;
 mod selections;
+mod values;

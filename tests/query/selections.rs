@@ -1,75 +1,42 @@
 //! Every flag, and every pair of flags, selects in Postgres exactly what it selects in memory.
 
+use alertstream::archive::groups::{BuildStep, Groups};
 use alertstream::archive::sql;
 use alertstream::query::{NightStart, Query, QueryError, QueryText};
 use sqlx::{PgPool, Postgres, QueryBuilder};
 
-use crate::alerts::{generate, select, store};
+use crate::alerts::{generate, select, select_by_hand, store};
 use crate::common::TestDb;
+use crate::values::{Oracle, VALUES};
 
-/// A few values of each flag, such that most select something but not everything.
-const VALUES: &[(&str, &[&str])] = &[
-    (
-        "jd",
-        &[
-            "2458350.5..2458352.5",
-            "..2458350.0",
-            "2458353.25..",
-            "2458349.5..2458349.500001",
-        ],
-    ),
-    ("mjd", &["58350.25..58351.75"]),
-    ("time", &["2018-08-20T06:00:00Z..2018-08-22", "2018-08-19.."]),
-    ("night", &["2018-08-19", "2018-08-20..2018-08-21", "..2018-08-22"]),
-    (
-        "cone",
-        &[
-            "0,0,0.7",
-            "359.9,0.1,2deg",
-            "10,90,1",
-            "77,-89.9,20arcmin",
-            "45,0,10arcsec",
-            "120,41.8,3",
-            "200,-30,60",
-            "20,10,120",
-            "1,2,180",
-        ],
-    ),
-    (
-        "healpix",
-        &[
-            "1:0,3,5",
-            "64:0,1,2,8191",
-            "8:100,1:7,4:3",
-            "2:0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23",
-        ],
-    ),
-    ("object", &["OBJ001", "OBJ001,OBJ002,OBJ003,OBJ399,absent", "absent"]),
-    ("candid", &["1000001,1000002,1004000,7", "0"]),
-    ("survey", &["ztf", "rubin,winter"]),
-    ("programid", &["1", "2,3", "9"]),
-    ("band", &["g", "r,J"]),
-    (
-        "where",
-        &[
-            "magnitude < 18.0 && rb >= 0.65",
-            "!(drb > 0.5)",
-            "drb > rb || band == 'g' || ndethist in [1, 2]",
-            "!(band in ['g', 'r'] && magnitude > 19) && programid != 2",
-            "!(rb in [0.5, 0.25]) && (ndethist >= 3 || magnitude <= 15.5)",
-        ],
-    ),
-    ("latest_per_object", &["true"]),
-    ("every", &["7", "3/2"]),
-    ("limit", &["1", "50"]),
-];
+/// Small, so that a build has more blocks than steps and a last one that is not full.
+const BLOCK: u32 = 70;
 
 fn parse(parts: &[(&str, &str)]) -> Result<Query, QueryError> {
     let mut text = QueryText::new();
+    let file = tempfile::NamedTempFile::new().unwrap();
     for (key, value) in parts {
-        text.set(key, *value)?;
+        if *key == "moc" {
+            std::fs::write(file.path(), value).unwrap();
+            text.set(key, file.path().to_str().unwrap())?;
+        } else {
+            text.set(key, *value)?;
+        }
     }
-    Query::parse(&text, NightStart::default())
+    Query::parse(&text.with_files()?, NightStart::default())
+}
+
+/// The blocks of a new group of the query, in order; the group is gone after it.
+async fn built(groups: &Groups, query: &Query) -> Vec<Vec<i64>> {
+    let group = groups.join_or_create("g", Some(query), BLOCK).await.unwrap();
+    while groups.build_step(&group).await.unwrap() != BuildStep::Built {}
+    let blocks = sqlx::query_scalar("SELECT ids FROM claim_block WHERE group_id = $1 ORDER BY block_seq")
+        .bind(group.id)
+        .fetch_all(groups.pool())
+        .await
+        .unwrap();
+    groups.delete("g").await.unwrap();
+    blocks
 }
 
 async fn selected(pool: &PgPool, query: &Query) -> Vec<i64> {
@@ -93,38 +60,94 @@ async fn selected(pool: &PgPool, query: &Query) -> Vec<i64> {
     rows.into_iter().map(|(id, _)| id).collect()
 }
 
+/// Every flag alone and with each other one: counted, selected as an export does, and built as a group does.
 #[tokio::test]
 async fn every_flag_and_pair_of_flags_selects_what_brute_force_selects() {
     let db = TestDb::new().await;
     let pool = db.pool().await;
+    let groups = Groups::new(&db.archive().await);
     let alerts = generate(1, 5_000);
     let ids = store(&pool, &alerts).await;
     let flags = |most| {
-        VALUES
-            .iter()
-            .flat_map(move |(key, values)| values.iter().take(most).map(|value| (*key, *value)))
+        VALUES.iter().flat_map(move |(key, values)| {
+            let taken = values.iter().take(most);
+            taken.map(move |(value, oracle)| (*key, *value, *oracle))
+        })
     };
     let singles = flags(usize::MAX).map(|flag| vec![flag]);
     // Three values of each are enough for the pairs.
     let pairs = flags(3).flat_map(|a| flags(3).filter(move |b| a.0 < b.0).map(move |b| vec![a, b]));
     let (mut tried, mut nothing) = (0, 0);
-    for parts in singles.chain(pairs) {
+    for flags in singles.chain(pairs) {
+        let parts: Vec<(&str, &str)> = flags.iter().map(|(key, value, _)| (*key, *value)).collect();
+        let oracles: Vec<Oracle> = flags.iter().map(|(_, _, oracle)| *oracle).collect();
+        let expected = select_by_hand(&oracles, &alerts, &ids);
         let query = match parse(&parts) {
-            Err(QueryError::Disjoint { .. }) => continue,
+            Err(QueryError::Disjoint { .. }) => {
+                assert!(expected.is_empty(), "{parts:?} have something in common");
+                continue;
+            }
             parsed => parsed.unwrap_or_else(|e| panic!("{parts:?}: {e}")),
         };
-        let expected = select(&query, &alerts, &ids);
         assert_eq!(selected(&pool, &query).await, expected, "{query}");
+        let blocks = built(&groups, &query).await;
+        assert_eq!(blocks.concat(), expected, "group of {query}");
+        let full = blocks.iter().rev().skip(1).all(|block| block.len() == BLOCK as usize);
+        assert!(full, "only the last block may be short: {query}");
         tried += 1;
         nothing += usize::from(expected.is_empty());
     }
     assert!(
-        tried > 500 && nothing < tried / 2,
+        tried > 550 && nothing < tried / 2,
         "{tried} queries, {nothing} of them selected nothing"
     );
-    let all = selected(&pool, &Query::all()).await;
-    assert_eq!(all, select(&Query::all(), &alerts, &ids));
-    assert_eq!(all.len(), 5_000);
+}
+
+#[tokio::test]
+async fn all_is_everything_and_stands_alone() {
+    let db = TestDb::new().await;
+    let pool = db.pool().await;
+    let groups = Groups::new(&db.archive().await);
+    let alerts = generate(1, 500);
+    let ids = store(&pool, &alerts).await;
+    let everything = select_by_hand(&[], &alerts, &ids);
+    assert_eq!(everything.len(), 500);
+    let all = parse(&[("all", "true")]).unwrap();
+    assert_eq!(selected(&pool, &all).await, everything);
+    assert_eq!(built(&groups, &all).await.concat(), everything);
+    for (key, values) in VALUES {
+        assert!(
+            parse(&[("all", "true"), (key, values[0].0)]).is_err(),
+            "--all beside --{key}"
+        );
+    }
+    let named: std::collections::BTreeSet<&str> = VALUES.iter().map(|(key, _)| *key).chain(["all"]).collect();
+    assert!(
+        named.into_iter().eq(alertstream::query::KEYS),
+        "a flag without a value here"
+    );
+}
+
+#[tokio::test]
+async fn the_same_query_over_the_same_archive_gives_the_same_blocks() {
+    let db = TestDb::new().await;
+    let pool = db.pool().await;
+    let groups = Groups::new(&db.archive().await);
+    store(&pool, &generate(5, 3_000)).await;
+    for parts in [
+        vec![("all", "true")],
+        vec![("night", "2018-08-20..2018-08-21"), ("where", "magnitude < 19")],
+        vec![("cone", "359.9,0.1,2deg")],
+        vec![("latest_per_object", "true"), ("every", "3/1")],
+        vec![("survey", "ztf"), ("limit", "1000")],
+    ] {
+        let query = parse(&parts).unwrap();
+        let first = built(&groups, &query).await;
+        assert!(first.len() > 1, "{query}");
+        // What the planner knows must not matter.
+        sqlx::query("ANALYZE alert").execute(&pool).await.unwrap();
+        assert_eq!(built(&groups, &query).await, first, "{query}");
+    }
 }
 
 #[tokio::test]

@@ -214,7 +214,15 @@ async fn list(call: &Call) -> CliResult {
         Format::Text => {
             let rows: Vec<Vec<String>> = all.iter().map(row).collect();
             output::stdout(&output::table(
-                &["name", "state", "alerts", "acknowledged", "remaining", "dead"],
+                &[
+                    "name",
+                    "state",
+                    "alerts",
+                    "acknowledged",
+                    "in progress",
+                    "remaining",
+                    "dead",
+                ],
                 &rows,
             ))?;
         }
@@ -227,7 +235,8 @@ fn row(group: &GroupStatus) -> Vec<String> {
     let counts = [
         alerts.total,
         alerts.acknowledged,
-        alerts.remaining + alerts.in_progress,
+        alerts.in_progress,
+        alerts.remaining,
         alerts.dead,
     ];
     [group.name.clone(), state(group.state)]

@@ -58,6 +58,9 @@ pub(super) struct IngestArgs {
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
     /// Packets of a survey that is not known are read as this one's, e.g. of [survey.NAME] in the configuration.
+    ///
+    /// That fills the columns that queries see. A replay decodes the packets anew, without this flag: for the same fields
+    /// there, describe the survey in [survey.NAME] of the configuration, with its records' names in `records`.
     #[arg(long, value_name = "NAME")]
     survey: Option<String>,
     /// Alerts written in one transaction.

@@ -10,19 +10,22 @@ use super::Call;
 use super::brokers::{BrokerArgs, CONNECT_WITHIN, off};
 use super::error::{CliError, CliResult, Exit};
 use super::output::{self, Format};
-use crate::archive::groups::Groups;
+use crate::archive::groups::{GroupStatus, Groups};
 use crate::source::kafka::groups::{GroupView, PartitionLag};
 use crate::source::kafka::nights::Window;
 
-/// Shows how far a group is behind: per partition on Kafka, per group on the archive.
+/// Shows how far a group is behind: per partition on Kafka; on the archive whole, and per block that is claimed.
 ///
-/// With `--brokers` or a live `--source` it asks Kafka; otherwise the archive. On Kafka it looks twice, so that there
-/// is a rate and a time to go, and tells how long retention by age keeps the next message (retention by size may
-/// delete it earlier).
+/// With `--brokers` or a live `--source` it asks Kafka; otherwise the archive, and there about every group unless one is
+/// named. On Kafka it looks twice, so that there is a rate and a time to go, and tells how long retention by age keeps the
+/// next message (retention by size may delete it earlier). The line of a group of the archive counts blocks as
+/// `committed` and `end` (`high`), and alerts as `lag`; the lines of its claimed blocks, which are among these, count
+/// alerts throughout.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   alertstream lag tde                                      a group of the archive
+  alertstream lag                                          every group of the archive
   alertstream lag tde-search --brokers localhost:9092      a group on Kafka
   alertstream lag --config alertstream.toml --source ztf   the group and topics of a configured source")]
 pub(super) struct LagArgs {
@@ -140,23 +143,45 @@ fn line(now: PartitionLag, first: &[PartitionLag], over: Duration) -> Line {
 }
 
 async fn archive(call: &Call, group: Option<String>) -> CliResult<Vec<Line>> {
-    let group = group.ok_or_else(|| {
-        CliError::refused("usage", "no group is named").hint("give a group's name, and `--brokers` for one on Kafka")
-    })?;
-    let archive = call.archive().await?;
-    let status = Groups::new(&archive).show(&group).await?;
+    let groups = Groups::new(&call.archive().await?);
+    let shown = match &group {
+        Some(name) => vec![groups.show(name).await?],
+        None => groups.list().await?,
+    };
+    let mut lines = Vec::new();
+    for status in shown {
+        let name = &status.name;
+        let held = groups.held(name).await?;
+        lines.push(whole(&status));
+        lines.extend(held.into_iter().map(|block| Line {
+            lane: format!("archive:{name}/{}", block.block_seq),
+            committed: Some(block.settled.into()),
+            low: Some(0),
+            high: Some(block.n.into()),
+            lag: u64::try_from(block.n - block.settled).ok(),
+            rate_per_second: None,
+            eta_seconds: None,
+            next_at: None,
+            retention_headroom_hours: None,
+        }));
+    }
+    Ok(lines)
+}
+
+/// The line of a group of the archive, which its claimed blocks are part of.
+fn whole(status: &GroupStatus) -> Line {
     let left = u64::try_from(status.alerts.remaining + status.alerts.in_progress).ok();
-    Ok(vec![Line {
-        lane: format!("archive:{group}"),
-        committed: None,
-        low: None,
-        high: None,
+    Line {
+        lane: format!("archive:{}", status.name),
+        committed: Some(status.blocks.done),
+        low: Some(0),
+        high: status.total_final.then_some(status.blocks.total),
         lag: left.filter(|_| status.total_final),
         rate_per_second: status.rate_per_second,
         eta_seconds: status.eta_seconds,
         next_at: None,
         retention_headroom_hours: None,
-    }])
+    }
 }
 
 fn text(lines: &[Line]) -> String {
@@ -181,7 +206,9 @@ fn text(lines: &[Line]) -> String {
             ]
         })
         .collect();
-    let total: Option<u64> = lines.iter().map(|line| line.lag).sum();
+    // The line of a group of the archive counts its blocks already.
+    let is_part = |line: &&Line| line.lane.starts_with("archive:") && line.lane.contains('/');
+    let total: Option<u64> = lines.iter().filter(|line| !is_part(line)).map(|line| line.lag).sum();
     let total = total.map_or_else(|| "is not known: still building".to_owned(), |total| total.to_string());
     let head = [
         "lane",

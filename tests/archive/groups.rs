@@ -388,6 +388,30 @@ async fn a_paused_group_gives_no_claim_and_a_deleted_one_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_failed_group_is_neither_paused_nor_resumed_and_the_error_says_why() {
+    let f = Fixture::with(10).await;
+    let group = f.built("g", &Query::all(), 2).await;
+    f.groups.fail(&group, "the disk is full").await.unwrap();
+    for steered in [f.groups.pause("g").await, f.groups.resume("g").await] {
+        let error = steered.unwrap_err();
+        assert!(matches!(error, GroupError::Halted { .. }), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("the disk is full") && text.contains("group rewind g"),
+            "{text}"
+        );
+    }
+    assert_eq!(f.groups.show("g").await.unwrap().state, GroupState::Failed);
+    f.groups.rewind("g").await.unwrap();
+    f.groups.pause("g").await.unwrap();
+    f.groups.pause("g").await.unwrap();
+    assert_eq!(f.groups.show("g").await.unwrap().state, GroupState::Paused);
+    f.groups.resume("g").await.unwrap();
+    f.groups.resume("g").await.unwrap();
+    assert!(matches!(f.groups.pause("h").await, Err(GroupError::Unknown { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_group_expires_only_when_asked_and_unused() {
     let f = Fixture::with(4).await;
     let group = f.built("g", &Query::all(), 2).await;

@@ -78,6 +78,7 @@ async fn groups_are_listed_one_a_line() {
         ["a", "b"]
     );
     let text = on(&db, ["group", "list"]).exits(0).stdout;
+    assert!(text.contains("in progress") && text.contains("remaining"), "{text}");
     assert!(text.starts_with("name") && text.lines().count() == 3, "{text}");
 }
 
@@ -145,4 +146,50 @@ async fn a_group_is_moved_to_a_block_that_it_has() {
         (&shown["alerts"]["remaining"], &shown["blocks"]["done"]),
         (&3.into(), &2.into())
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_group_cannot_be_resumed_and_says_why() {
+    let db = TestDb::new().await;
+    on(&db, ["group", "create", "g", "--all"]).exits(0);
+    sqlx::query("UPDATE consumer_group SET halted = 'failed', reason = 'the disk is full'")
+        .execute(&db.pool().await)
+        .await
+        .unwrap();
+    for verb in ["pause", "resume"] {
+        let error = json_on(&db, ["group", verb, "g"]).exits(1).error();
+        let message = error["message"].as_str().unwrap();
+        assert!(
+            message.contains("the disk is full") && message.contains("rewind"),
+            "{message}"
+        );
+    }
+    assert_eq!(json_on(&db, ["group", "show", "g"]).exits(0).json()["state"], "failed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lag_of_a_group_lists_the_blocks_that_are_claimed() {
+    let (db, folder) = (TestDb::new().await, tempfile::tempdir().unwrap());
+    write_packets(folder.path(), 0..9);
+    on(&db, ["ingest", folder.path().to_str().unwrap()]).exits(0);
+    for group in ["g", "h"] {
+        on(&db, ["group", "create", group, "--all", "--block-size", "3", "--wait"]).exits(0);
+    }
+    let claim = "UPDATE claim_block SET state = 1, owner = 7, lease = gen_random_uuid(), lease_until = now() + interval '1 h',
+        settled = 2, done = '\\x03' WHERE block_seq = 1 AND group_id = (SELECT group_id FROM consumer_group WHERE name = 'g')";
+    sqlx::query(claim).execute(&db.pool().await).await.unwrap();
+    let lines = json_on(&db, ["lag", "g"]).exits(0).lines();
+    let lanes: Vec<[&serde_json::Value; 4]> = lines
+        .iter()
+        .map(|line| [&line["lane"], &line["committed"], &line["high"], &line["lag"]])
+        .collect();
+    assert_eq!(
+        serde_json::json!(lanes),
+        serde_json::json!([["archive:g", 0, 3, 7], ["archive:g/1", 2, 3, 1]])
+    );
+    let every = json_on(&db, ["lag"]).exits(0).lines();
+    let lanes: Vec<&str> = every.iter().map(|line| line["lane"].as_str().unwrap()).collect();
+    assert_eq!(lanes, ["archive:g", "archive:g/1", "archive:h"]);
+    let text = on(&db, ["lag", "g"]).exits(0).stdout;
+    assert!(text.contains("total lag 7"), "{text}");
 }

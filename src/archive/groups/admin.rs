@@ -30,6 +30,23 @@ impl Halt {
             _ => Self::Failed(reason),
         }
     }
+
+    /// Says it for a person.
+    pub(super) fn as_text(&self) -> String {
+        match self {
+            Self::Paused => "it is paused".into(),
+            Self::Failed(reason) => format!("it failed ({reason})"),
+            Self::Expired(reason) => format!("it expired ({reason})"),
+        }
+    }
+
+    /// Says what makes a group of this name run again.
+    pub(super) fn way_out(&self, name: &str) -> String {
+        match self {
+            Self::Failed(_) => format!("`alertstream group rewind {name}` begins again"),
+            Self::Paused | Self::Expired(_) => format!("`alertstream group resume {name}` lets it run again"),
+        }
+    }
 }
 
 const PAUSE: &str = "
@@ -39,6 +56,7 @@ const RESUME: &str = "
     WHERE name = $1 AND (halted IS NULL OR halted <> 'failed')";
 const FAIL: &str = "
     UPDATE consumer_group SET halted = 'failed', reason = $2 WHERE group_id = $1";
+const HALTED: &str = "SELECT halted, reason FROM consumer_group WHERE name = $1";
 const SET_EXPIRY: &str = "
     UPDATE consumer_group SET expire_after = make_interval(secs => $2), last_active_at = now() WHERE name = $1";
 const LOCK_BUILD: &str = "SELECT FROM group_build WHERE group_id = $1 FOR UPDATE";
@@ -58,27 +76,45 @@ impl Groups {
     /// Stops claims and build steps; held blocks are finished, consumers wait.
     ///
     /// # Errors
-    /// [`GroupError::Unknown`]; a failed or expired group stays what it is.
+    /// [`GroupError::Unknown`]; [`GroupError::Halted`] for a failed or expired group, which stays what it is.
     ///
     /// # Cancel safety
     /// Run it to completion.
     pub async fn pause(&self, name: &str) -> Result<(), GroupError> {
-        self.open(name).await?;
-        sqlx::query(PAUSE).bind(name).execute(self.pool()).await?;
-        Ok(())
+        self.steer(name, PAUSE, "paused").await
     }
 
     /// Lets a paused or expired group run again. A failed one stays failed: rewind it.
     ///
     /// # Errors
-    /// [`GroupError::Unknown`].
+    /// [`GroupError::Unknown`]; [`GroupError::Halted`] for a failed group.
     ///
     /// # Cancel safety
     /// Run it to completion.
     pub async fn resume(&self, name: &str) -> Result<(), GroupError> {
-        self.open(name).await?;
-        sqlx::query(RESUME).bind(name).execute(self.pool()).await?;
-        Ok(())
+        self.steer(name, RESUME, "resumed").await
+    }
+
+    /// Runs a statement that changes one row where the group's state allows it.
+    async fn steer(&self, name: &str, statement: &'static str, verb: &'static str) -> Result<(), GroupError> {
+        loop {
+            let changed = sqlx::query(statement).bind(name).execute(self.pool()).await?;
+            if changed.rows_affected() > 0 {
+                return Ok(());
+            }
+            let halted: Option<(Option<String>, Option<String>)> =
+                sqlx::query_as(HALTED).bind(name).fetch_optional(self.pool()).await?;
+            let name = name.to_owned();
+            match halted {
+                None => return Err(GroupError::Unknown { name }),
+                Some((Some(halted), reason)) => {
+                    let halt = Halt::from_stored(&halted, reason);
+                    return Err(GroupError::Halted { name, verb, halt });
+                }
+                // Halted at the statement and running again at this look: the statement changes it now.
+                Some((None, _)) => {}
+            }
+        }
     }
 
     /// Marks a group as failed for good; for errors that no retry can cure.

@@ -34,7 +34,7 @@ pub use claim::{Acknowledged, Claim, Standing};
 pub use progress::{BlockState, Durability, Outcome};
 pub use rescue::Rescuer;
 pub use session::{Liveness, Session, SessionTimes};
-pub use show::{AlertCounts, BlockCounts, GroupState, GroupStatus, Member};
+pub use show::{AlertCounts, BlockCounts, GroupState, GroupStatus, HeldBlock, Member};
 
 /// The statement of a claim: `$1` group, `$2` owner, `$3` lease, `$4` its length in s, `$5` the place to look from. For
 /// those who look at its plan.
@@ -79,6 +79,16 @@ pub enum GroupError {
         name: String,
         /// What is wrong with it.
         cause: String,
+    },
+    /// It is halted, and what was asked for does not change that.
+    #[error("group `{name}` cannot be {verb}: {}; {}", halt.as_text(), halt.way_out(name))]
+    Halted {
+        /// The name.
+        name: String,
+        /// What was asked for, as `paused`.
+        verb: &'static str,
+        /// Why it does not run.
+        halt: Halt,
     },
     /// The database failed.
     #[error("the archive's database failed: {0}")]

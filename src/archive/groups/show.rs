@@ -111,6 +111,19 @@ pub struct GroupStatus {
     pub created_at: DateTime<Utc>,
 }
 
+/// One claimed block of a group.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
+pub struct HeldBlock {
+    /// Its place in the group.
+    pub block_seq: i64,
+    /// Its owner's number.
+    pub owner: i32,
+    /// Alerts in it.
+    pub n: i32,
+    /// Of these, settled as far as committed.
+    pub settled: i32,
+}
+
 fn rfc3339<S: Serializer>(at: &DateTime<Utc>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&at.to_rfc3339_opts(SecondsFormat::Millis, true))
 }
@@ -146,6 +159,10 @@ const SHOW: &str = "
       FROM consumer s WHERE s.group_id = g.group_id AND s.last_seen_at > now() - interval '45 seconds') m
     WHERE $1::text IS NULL OR g.name = $1 ORDER BY g.name";
 
+const HELD: &str = "
+    SELECT k.block_seq, k.owner, k.n, k.settled FROM claim_block k JOIN consumer_group g USING (group_id)
+    WHERE g.name = $1 AND k.state = 1 ORDER BY k.block_seq";
+
 impl Groups {
     /// Shows one group.
     ///
@@ -170,6 +187,17 @@ impl Groups {
     /// Run it to completion.
     pub async fn list(&self) -> Result<Vec<GroupStatus>, GroupError> {
         self.read(None).await
+    }
+
+    /// Gives the blocks of a group that are claimed now, in order: at most two per consumer.
+    ///
+    /// # Errors
+    /// The database's.
+    ///
+    /// # Cancel safety
+    /// Run it to completion.
+    pub async fn held(&self, name: &str) -> Result<Vec<HeldBlock>, GroupError> {
+        Ok(sqlx::query_as(HELD).bind(name).fetch_all(self.pool()).await?)
     }
 
     async fn read(&self, name: Option<&str>) -> Result<Vec<GroupStatus>, GroupError> {

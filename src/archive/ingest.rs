@@ -3,9 +3,9 @@
 //! How it works: rows are made and hashed off the async threads; new container headers are stored first, each in a
 //! transaction of its own; then one transaction per batch asks which rows are there already and copies the others in.
 //! Where another writer stored one of them in between, the copy fails as a whole, and the batch is done again row by row
-//! with ON CONFLICT, which waits for that writer and then counts what it finds.
+//! with ON CONFLICT, while nobody else writes. So is a batch with several packets of one alert id.
 //!
-//! Invariants: a result is given only after the commit; all writers lock in key order, so none deadlock; of several
+//! Invariants: a result is given only after the commit; writers never deadlock (`store` says why); of several
 //! writers of the same packet exactly one counts it as archived; revisions of an alert id are numbered without gaps; one
 //! row that the database refuses does not keep the others out. Must not know of deliveries, queues or files.
 

@@ -1,5 +1,11 @@
 //! One batch in one transaction: what is there already is found, the rest is copied in.
 //!
+//! Why writers never deadlock: a row takes two things that another writer may want, its identity and its revision's
+//! number. In key order, a writer that waits for the number of an alert id holds identities of this and of lower ids. The
+//! one that it waits for could want one of these only if it had two packets of this id. Such a batch, and one that met
+//! another writer, is therefore inserted alone, while nobody copies: copying shares an advisory lock, inserting has it
+//! exclusively.
+//!
 //! Invariants: rows come in key order and are locked in it; nothing is stored unless all new rows of the batch are; a
 //! revision's number is taken by the row that the unique index lets in first. Must not know how rows are made.
 
@@ -20,6 +26,11 @@ const PRESENT: &str = "SELECT k.n, \
        AND a.revision IS NOT NULL ORDER BY a.revision DESC LIMIT 1) \
     FROM unnest($1::text[], $2::bigint[], $3::int[], $4::bytea[]) WITH ORDINALITY AS k(survey, alert_id, programid, sha256, n)";
 
+/// The key of the advisory lock of this database's writers, of one word: consumers' locks have two.
+const WRITERS: i64 = 0x616c_6572_7473_7472;
+const BESIDE_OTHERS: &str = "SELECT pg_advisory_xact_lock_shared($1)";
+const ALONE: &str = "SELECT pg_advisory_xact_lock($1)";
+
 /// A row and its place in the batch.
 #[derive(Debug)]
 pub(super) struct Placed {
@@ -32,13 +43,20 @@ pub(super) struct Placed {
 pub(super) async fn store(pool: &PgPool, rows: &mut [Placed]) -> Result<Vec<Written>, sqlx::Error> {
     match copy_new(pool, rows).await {
         Err(sqlx::Error::Database(e)) if e.is_unique_violation() => insert_new(pool, rows).await,
-        other => other,
+        Ok(None) => insert_new(pool, rows).await,
+        Ok(Some(written)) => Ok(written),
+        Err(error) => Err(error),
     }
 }
 
-/// The fast way: one look, one COPY. Fails as a whole when another writer stores one of the rows meanwhile.
-async fn copy_new(pool: &PgPool, rows: &mut [Placed]) -> Result<Vec<Written>, sqlx::Error> {
+/// The fast way: one look, one COPY. Fails as a whole when another writer stores one of the rows meanwhile; gives `None`
+/// where the rows must not be copied beside other writers.
+async fn copy_new(pool: &PgPool, rows: &mut [Placed]) -> Result<Option<Vec<Written>>, sqlx::Error> {
     let mut transaction = pool.begin().await?;
+    sqlx::query(BESIDE_OTHERS)
+        .bind(WRITERS)
+        .execute(&mut *transaction)
+        .await?;
     let mut open: Vec<&mut Placed> = rows.iter_mut().collect();
     let written = look(&mut transaction, &mut open).await?;
     let new = rows
@@ -49,17 +67,30 @@ async fn copy_new(pool: &PgPool, rows: &mut [Placed]) -> Result<Vec<Written>, sq
     let new: Vec<&AlertRow> = new.collect();
     if new.is_empty() {
         transaction.rollback().await?;
-        return Ok(written);
+        return Ok(Some(written));
+    }
+    if has_two_of_one_id(&new) {
+        transaction.rollback().await?;
+        return Ok(None);
     }
     copy_in(&mut transaction, &new).await?;
     transaction.commit().await?;
-    Ok(written)
+    Ok(Some(written))
 }
 
-/// The careful way: row by row; where another writer was first, wait for it, look again, and number anew. Each round that
-/// leaves a row over means that another writer committed one, so it ends.
+/// Whether two rows, in key order, are of one alert id. Of unknown ids only the identity is taken.
+fn has_two_of_one_id(rows: &[&AlertRow]) -> bool {
+    rows.windows(2).any(|pair| match pair {
+        [a, b] => a.revision.is_some() && (a.alert_id, a.programid, &a.survey) == (b.alert_id, b.programid, &b.survey),
+        _ => false,
+    })
+}
+
+/// The careful way: row by row, alone. Where another program's row is in the way all the same, it is waited for and the
+/// rest numbered anew. Each round that leaves a row over means that another writer committed one, so it ends.
 async fn insert_new(pool: &PgPool, rows: &mut [Placed]) -> Result<Vec<Written>, sqlx::Error> {
     let mut transaction = pool.begin().await?;
+    sqlx::query(ALONE).bind(WRITERS).execute(&mut *transaction).await?;
     let mut results: HashMap<usize, Written> = HashMap::new();
     let mut open: Vec<&mut Placed> = rows.iter_mut().collect();
     while !open.is_empty() {

@@ -6,8 +6,8 @@
 //! `ALERTSTREAM_BENCH_REPLAYED` (the same to replay, 20000), `ALERTSTREAM_BENCH_ROWS` (alerts with small packets,
 //! 5000000), `ALERTSTREAM_BENCH_DRAINED` (of these, in the drain of case 17, 1000000), `ALERTSTREAM_BENCH_BLOCKS` (blocks
 //! to claim, 10000), `ALERTSTREAM_BENCH_OTHER_BLOCKS` (of each of the 100 groups of case 10, 100000).
-//! `ALERTSTREAM_BENCH_SHORT=1` divides the last four by 10. A private Postgres with `fsync = off` serves all; ratios hold,
-//! absolutes depend on the machine and its load.
+//! `ALERTSTREAM_BENCH_SHORT=1` divides the last four by 10. A private Postgres with `fsync = off` and 2 GB of shared
+//! buffers serves all; ratios hold, absolutes depend on the machine and its load.
 
 mod claims;
 mod ingest;
@@ -25,6 +25,8 @@ use report::{Report, timed};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 const SECTIONS: [&str; 7] = ["ingest", "replay", "claims", "others", "select", "long", "layout"];
+
+const SHARED_BUFFERS: &str = "2GB";
 
 /// The sizes of a run.
 struct Sizes {
@@ -76,6 +78,16 @@ async fn database(server: &PrivatePostgres, name: &str) -> (Archive, String) {
     (archive, url)
 }
 
+/// Restarts the server with the memory that one for millions of alerts has.
+async fn give_memory(server: &PrivatePostgres) {
+    let mut connection = PgConnection::connect(server.url()).await.expect("the server");
+    let set = format!("ALTER SYSTEM SET shared_buffers = '{SHARED_BUFFERS}'");
+    let set = sqlx::query(AssertSqlSafe(set));
+    set.execute(&mut connection).await.expect("a setting");
+    server.stop_immediate().await.expect("stopped");
+    server.restart().await.expect("started");
+}
+
 async fn drop_database(server: &PrivatePostgres, name: &str) {
     let mut connection = PgConnection::connect(server.url()).await.expect("the server");
     sqlx::query(AssertSqlSafe(format!("DROP DATABASE {name} WITH (FORCE)")))
@@ -104,6 +116,7 @@ async fn main() -> std::process::ExitCode {
         wanted = SECTIONS.into_iter().filter(|section| *section != "layout").collect();
     }
     let server = PrivatePostgres::start().await.expect("a private Postgres");
+    give_memory(&server).await;
     let mut report = Report::default();
     measure(&server, &wanted, &mut report).await;
     server.stop().await;

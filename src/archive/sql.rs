@@ -13,6 +13,10 @@ use crate::sky::{CELLS, Cone, Ranges};
 /// How many ranges of cells are pushed as comparisons: the first number of these whose cover is at most twice the
 /// region, else the last. What the cover has beyond the region is then tested exactly.
 const RANGES_MAX: [usize; 2] = [200, 4_000];
+/// How many ranges are enough for a tiny place, one whose cover by so few is below this part of the sky: each costs more
+/// to plan and to look up than the few alerts that the cover has beyond the place.
+const RANGES_OF_TINY: usize = 8;
+const TINY_PART_OF_SKY: i64 = 1_000_000;
 
 /// The part of the sky below which a place is looked up by index.
 const PART_OF_SKY: i64 = 50;
@@ -201,6 +205,10 @@ fn area(ranges: &Ranges) -> i64 {
 
 /// Covers a region by few ranges, unless that makes it much larger (small fields all over the sky).
 fn affordable(cover: &Ranges) -> Ranges {
+    let fewest = cover.coarsened(RANGES_OF_TINY);
+    if area(&fewest) < CELLS / TINY_PART_OF_SKY {
+        return fewest;
+    }
     let [few, many] = RANGES_MAX.map(|most| cover.coarsened(most));
     if area(&few) / 2 <= area(cover) { few } else { many }
 }

@@ -137,7 +137,7 @@ async fn no_build_reads_the_whole_table_at_once() {
     for parts in [
         vec![("all", "true")],
         vec![("night", "2018-08-25")],
-        vec![("cone", "120,30,3")],
+        vec![("healpix", "64:77,1000")],
         vec![("object", "ZTF17,ZTF99")],
         vec![("candid", "5,6,7")],
         vec![("survey", "ztf"), ("where", "magnitude < 18")],

@@ -149,7 +149,7 @@ async fn no_build_reads_the_whole_table_at_once() {
         groups.delete("g").await.unwrap();
         assert_eq!(whole_scans(groups.pool()).await, before, "{parts:?}");
     }
-    sqlx::query("SELECT count(*) FROM alert")
+    sqlx::query("SELECT sum(magnitude) FROM alert")
         .execute(groups.pool())
         .await
         .unwrap();

@@ -108,7 +108,8 @@ mod tests {
     use futures::StreamExt;
 
     use super::*;
-    use crate::record::RawAlert;
+    use crate::delivery::Meta;
+    use crate::record::{Position, RawAlert, SourceId};
     use crate::source::memory::MemorySource;
     use crate::stream::{StreamConfig, open};
 
@@ -146,6 +147,23 @@ mod tests {
         let token = crate::ack::AckToken::new(Arc::new(Nobody), 0);
         let archived = Delivery::new(raw, delivery.meta().clone(), token);
         assert_eq!(describe(&archived), "(\"ztf\", 3, 9) k x 1 Some(17)");
+    }
+
+    #[test]
+    fn an_alert_that_never_was_on_kafka_has_its_place_in_the_group_or_the_file() {
+        let at = |lane: Lane, seq| {
+            let meta = Meta::new(SourceId::new("s"), Position { lane, seq }, 1);
+            let token = crate::ack::AckToken::new(Arc::new(Nobody), 0);
+            describe(&Delivery::new(RawAlert::from_bytes("y"), meta, token))
+        };
+        let archive = |block, seq| {
+            let group = "tde".into();
+            at(Lane::Archive { group, block }, seq)
+        };
+        let offset = (2_i64 << 32) + 5;
+        assert_eq!(archive(2, 5), format!("(\"tde\", 0, {offset}) - y 0 None"));
+        assert_eq!(archive(0, 7), "(\"tde\", 0, 7) - y 0 None");
+        assert_eq!(at(Lane::File("a.avro".into()), 3), "(\"a.avro\", 0, 3) - y 0 None");
     }
 
     struct Nobody;

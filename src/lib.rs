@@ -75,6 +75,7 @@ pub mod error;
 pub mod filter;
 pub mod header;
 mod nearest;
+mod payloads;
 pub mod pipeline;
 pub mod processor;
 pub mod query;

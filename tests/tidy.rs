@@ -10,6 +10,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("record", 0),
     ("header", 0),
     ("units", 0),
+    ("payloads", 0),
     ("nearest", 0),
     ("sky", 0),
     ("query", 1),

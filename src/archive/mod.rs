@@ -17,7 +17,6 @@ mod handler;
 pub mod ingest;
 mod migrate;
 mod origin;
-mod payloads;
 mod read;
 mod retention;
 mod row;
@@ -31,12 +30,16 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgConnection, PgPool};
 
+use crate::payloads::Payloads;
+
 pub use error::ArchiveError;
 pub use export::{Export, Exported};
 pub use read::{Fetch, Fetched};
 
 /// How long the first connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// Memory of packets that were let go kept for the next ones, bytes.
+const KEPT_BYTES: usize = 32 << 20;
 /// Every session's settings: a peer that is gone is noticed, and nothing waits without a bound.
 const SESSION: [(&str, &str); 6] = [
     ("tcp_keepalives_idle", "10"),
@@ -71,7 +74,7 @@ pub struct Archive {
     pool: PgPool,
     connect: Arc<PgConnectOptions>,
     container_headers: Arc<container_headers::ContainerHeaders>,
-    payloads: Arc<payloads::Payloads>,
+    payloads: Arc<Payloads>,
     place: Arc<str>,
 }
 
@@ -106,7 +109,7 @@ impl Archive {
             pool,
             connect,
             container_headers: Arc::default(),
-            payloads: Arc::default(),
+            payloads: Payloads::keeping(KEPT_BYTES),
             place,
         })
     }

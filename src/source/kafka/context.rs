@@ -7,6 +7,7 @@
 //! waits for open deliveries until a deadline well below the session's time-out, commits, and only then lets go; a
 //! lost partition is never committed. Must not know of the poll loop.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -20,13 +21,13 @@ use rdkafka::{Offset, Statistics, TopicPartitionList};
 use tokio::runtime::Handle;
 
 use super::ask::{self, Part};
-use super::copies::Copies;
 use super::ends::Ends;
 use super::error::LiveError;
 use super::lanes::{LaneState, Lanes, Phase, lane_of};
 use super::report::{Counted, LiveReport};
 use super::starts::{self, Commits, Placed, StartPlan};
 use super::troubles::Troubles;
+use crate::payloads::Payloads;
 use crate::record::Lane;
 use crate::source::intake::{Commit, Intake};
 
@@ -39,7 +40,7 @@ pub(crate) struct Context {
     pub(crate) runtime: Handle,
     pub(crate) report: LiveReport,
     /// Where payloads are copied to.
-    pub(crate) copies: Copies,
+    pub(crate) payloads: Arc<Payloads>,
     pub(crate) state: Mutex<State>,
     pub(crate) troubles: Mutex<Troubles>,
     /// Set by an error event, so that the loop looks at the account only then.

@@ -16,7 +16,6 @@ pub mod client;
 mod commit;
 pub mod config;
 mod context;
-mod copies;
 mod delivery_message;
 mod ends;
 pub mod error;

@@ -296,7 +296,7 @@ fn offer(context: &Context, lane: &mut LaneState, message: &BorrowedMessage<'_>,
     if payload.len() > context.intake.budget().bytes_max() {
         context.report.count(Counted::Oversized);
     }
-    let raw = message::raw(message, &lane.part.topic, context.copies.copy(payload));
+    let raw = message::raw(message, &lane.part.topic, context.payloads.copy(payload));
     offer_copied(context, lane, Held { offset, raw })
 }
 

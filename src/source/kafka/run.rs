@@ -16,7 +16,6 @@ use tokio::sync::mpsc;
 use super::ask::{self, Part};
 use super::commit::Committer;
 use super::context::{Context, State};
-use super::copies::Copies;
 use super::ends::Ends;
 use super::error::LiveError;
 use super::lanes::Lanes;
@@ -27,12 +26,15 @@ use super::session::Session;
 use super::starts::{self, Commits, StartPlan};
 use super::troubles::Troubles;
 use super::{Closed, KafkaSource, Rewinds};
+use crate::payloads::Payloads;
 use crate::source::intake::Intake;
 
 /// How long leaving the group may take before the consumer is closed anyway.
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 /// How long closing the client may take after that.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+/// Memory of settled alerts kept for the next ones, bytes.
+const KEPT_BYTES: usize = 8 << 20;
 
 /// Runs a source until its read is over, its stream closes or something fatal happens.
 pub(super) fn run(source: KafkaSource, intake: Intake, runtime: Handle, commands: mpsc::Receiver<Command>) -> Closed {
@@ -85,7 +87,7 @@ fn make(source: &KafkaSource, intake: Intake, runtime: Handle) -> Result<(BaseCo
         intake,
         runtime,
         report: source.report.clone(),
-        copies: Copies::default(),
+        payloads: Payloads::keeping(KEPT_BYTES),
         state: Mutex::new(state),
         troubles: Mutex::new(Troubles::new(&source.group, source.clients.user())),
         troubled: AtomicBool::new(false),

@@ -196,10 +196,11 @@ fn text(group: &GroupStatus) -> String {
             host,
             pid,
             claimed_blocks,
-            ..
+            last_seen_at,
         } = member;
+        let seen = last_seen_at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
         text.push_str(&format!(
-            "member {id}: process {pid} on {host}, {claimed_blocks} blocks\n"
+            "member {id}: process {pid} on {host}, {claimed_blocks} blocks, last seen {seen}\n"
         ));
     }
     text
@@ -222,6 +223,7 @@ async fn list(call: &Call) -> CliResult {
                     "in progress",
                     "remaining",
                     "dead",
+                    "missing",
                 ],
                 &rows,
             ))?;
@@ -238,6 +240,7 @@ fn row(group: &GroupStatus) -> Vec<String> {
         alerts.in_progress,
         alerts.remaining,
         alerts.dead,
+        alerts.missing,
     ];
     [group.name.clone(), state(group.state)]
         .into_iter()

@@ -5,21 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use serde::Serialize;
 
 use super::error::{CliError, CliResult, Exit};
+use super::named::Named;
 use super::progress::Progress;
 use super::signals::Signals;
 use super::sources::{From, Opened, no_source};
 use super::{Call, output};
-use crate::archive::dead_letters::DeadLetters;
 use crate::archive::ingest::{ArchiveWriter, IngestStats};
 use crate::config::{Config, Mode};
-use crate::dead_letter::{DeadLetter, DeadLetterStore};
 use crate::decode::{Decoder, DecoderConfig};
-use crate::error::BoxError;
 use crate::nearest::nearest;
 use crate::pipeline::{self, Ended, Limits, Pipeline};
 use crate::processor::{AlertProcessor, ProcessorConfig, RetryConfig};
@@ -120,9 +116,7 @@ pub(super) async fn run(call: &Call, args: &IngestArgs) -> CliResult {
     let stream = StreamConfig {
         wait_within,
         budget,
-        dead_letters: Arc::new(Named {
-            letters: archive.dead_letters(),
-        }),
+        dead_letters: Arc::new(Named::new(archive.dead_letters())),
         ..StreamConfig::default()
     };
     let input = pipeline::Input { source, stream, ready };
@@ -205,24 +199,6 @@ async fn watched(running: impl Future<Output = Ended>, files: Option<&FilesProgr
                 .iter()
                 .for_each(|(bar, files)| bar.set(files.bytes_done(), files.bytes_total())),
         }
-    }
-}
-
-/// Keeps dead letters in the archive and names each on stderr.
-struct Named {
-    letters: DeadLetters,
-}
-
-impl DeadLetterStore for Named {
-    fn store<'a>(&'a self, letters: &'a [DeadLetter]) -> BoxFuture<'a, Result<(), BoxError>> {
-        async move {
-            self.letters.store(letters).await?;
-            for DeadLetter { position, why, .. } in letters {
-                output::say(format!("refused: {position}: {} ({})", why.message, why.reason));
-            }
-            Ok(())
-        }
-        .boxed()
     }
 }
 

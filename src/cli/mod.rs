@@ -28,6 +28,7 @@ pub mod inspect;
 mod lag;
 mod logging;
 mod migrate;
+mod named;
 mod names;
 mod output;
 mod produce;
@@ -208,6 +209,7 @@ fn run(args: &[OsString]) -> CliResult {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
+    output::keep_quiet(cli.globals.quiet);
     logging::start(&cli.globals)?;
     let call = Call::new(&cli.globals)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -4,10 +4,14 @@
 //! listing quietly. Must not know any command.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 
 use super::error::{CliError, CliResult};
+
+/// Whether the person asked for errors alone (`--quiet`): one setting of the process, made before anything is written.
+static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// How results are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +44,9 @@ pub(super) fn summary<T: Serialize>(format: Format, value: &T, text: impl FnOnce
     match format {
         Format::Json => result(format, value, text),
         Format::Text => {
-            complain(&text(value));
+            if !QUIET.load(Ordering::Relaxed) {
+                complain(&text(value));
+            }
             Ok(())
         }
     }
@@ -59,9 +65,16 @@ pub(super) fn stdout(text: &str) -> CliResult<()> {
     }
 }
 
-/// Writes a line to stderr; what cannot be written there is lost.
+/// From now on says only what went wrong.
+pub(super) fn keep_quiet(quiet: bool) {
+    QUIET.store(quiet, Ordering::Relaxed);
+}
+
+/// Writes a line to stderr unless all is to be quiet; what cannot be written there is lost.
 pub(super) fn say(line: impl std::fmt::Display) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    if !QUIET.load(Ordering::Relaxed) {
+        let _ = writeln!(io::stderr().lock(), "{line}");
+    }
 }
 
 /// Writes text to stderr at once; what cannot be written there is lost.

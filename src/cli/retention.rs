@@ -7,8 +7,12 @@ use serde::Serialize;
 use super::Call;
 use super::error::{CliResult, Exit};
 use super::output;
+use crate::archive::groups::{GroupState, Groups};
 
 /// Deletes the alerts of all nights before one. Groups that have them show them as missing.
+///
+/// What a group that is still being built has not reached yet it does not know as missing, nor does a group that is
+/// rewound: those have what is left.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -31,6 +35,14 @@ pub(super) async fn run(call: &Call, args: &RetentionArgs) -> CliResult {
     let jd = call.config().night.starts_at.begins(args.before);
     let archive = call.archive().await?;
     let deleted = archive.delete_before(jd, args.batch).await?;
+    for group in Groups::new(&archive).list().await? {
+        if deleted > 0 && group.state == GroupState::Building {
+            output::say(format!(
+                "the group {} is still being built: what it had not reached is not in it, and not counted as missing",
+                group.name
+            ));
+        }
+    }
     output::result(call.format, &Deleted { deleted }, |done| {
         format!("{} alerts deleted\n", done.deleted)
     })?;

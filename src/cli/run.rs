@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::error::{CliError, CliResult, Exit};
+use super::named::Named;
 use super::names::{Checked, Uses};
 use super::progress::Progress;
 use super::query_args::QueryArgs;
@@ -136,7 +137,7 @@ pub(super) async fn run(call: &Call, args: &RunArgs) -> CliResult {
         None => None,
     };
     let dead_letters: Arc<dyn DeadLetterStore> = match &archive {
-        Some(archive) => Arc::new(archive.dead_letters()),
+        Some(archive) => Arc::new(Named::new(archive.dead_letters())),
         None => Arc::new(LogStore),
     };
     let quota = args.max_alerts.map(DeliveryQuota::new);

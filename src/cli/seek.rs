@@ -12,7 +12,10 @@ use crate::source::kafka::groups::GroupView;
 use crate::source::kafka::nights::{TopicPattern, Window};
 use crate::source::kafka::place::{Mark, Start};
 
-/// Moves a group that nobody is in to a position.
+/// Moves a group to a position.
+///
+/// On Kafka nobody may be in the group. A group of the archive may be in use: its consumers lose their blocks and go on
+/// from the new position.
 ///
 /// Positions on Kafka: earliest, latest, a UTC time, night:YYYY-MM-DD, or kafka:TOPIC/PARTITION/OFFSET,... With offsets, only the
 /// partitions that are named move. A group of the archive goes back to `earliest` (as `group rewind`), or to a block:

@@ -83,6 +83,10 @@ impl Stage {
     fn next(self, core: &Core) -> Self {
         match (self, core.drain_deadline()) {
             (Stage::Ending(_), _) | (_, Drain::Open) => self,
+            // However long deliveries may still settle, none is left: only the last commit is waited for.
+            (_, Drain::Until(_)) if core.awaits_commits_only() => {
+                Stage::Ending(Instant::now() + core.config().commit_within + GRACE)
+            }
             (_, Drain::Until(at)) => Stage::Draining(at),
         }
     }

@@ -217,6 +217,23 @@ async fn a_source_that_does_not_end_is_cut_off_in_bounded_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_commit_that_nobody_confirms_ends_in_bounded_time_however_long_deliveries_may_settle() {
+    let source = scripted(|intake| async move {
+        intake.open(Lane::Memory(0));
+        give(&intake, 0..1).await;
+        while intake.commits().await.is_some() {}
+        Ok(())
+    });
+    let (mut alerts, control) = open(source, StreamConfig::default());
+    alerts.next().await.unwrap().unwrap().ack();
+    let start = Instant::now();
+    drop(alerts);
+    let error = control.shutdown(Duration::from_secs(86_400)).await.unwrap_err();
+    assert!(matches!(error, SourceError::Unconfirmed { .. }), "{error}");
+    assert!(start.elapsed() <= Duration::from_secs(10 + 5 + 2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_full_budget_without_settlements_is_a_stall() {
     let source = scripted(|intake| async move {
         intake.open(Lane::Memory(0));

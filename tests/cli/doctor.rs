@@ -56,6 +56,16 @@ fn doctor_looks_at_a_live_source_down_to_an_alert() {
         "{ill:?}"
     );
 
+    std::fs::write(&file, text.replace("\"night\",", "\"^ni.*t\",")).unwrap();
+    let matched: Vec<_> = checks(run(["doctor", "--json", "--config", &file]).exits(0).json()).collect();
+    assert!(words(&matched[4], "detail").contains(&alert), "{matched:?}");
+    std::fs::write(&file, text.replace("\"night\",", "\"^day.*\",")).unwrap();
+    let ill: Vec<_> = checks(run(["doctor", "--json", "--config", &file]).exits(1).json()).collect();
+    assert!(
+        words(ill.last().unwrap(), "detail").contains("no topic matches `^day.*`"),
+        "{ill:?}"
+    );
+
     std::fs::write(&file, text.replace(mock.bootstrap(), "no-such-host.invalid:9092")).unwrap();
     let ill: Vec<_> = checks(run(["doctor", "--json", "--config", &file]).exits(1).json()).collect();
     assert_eq!(ill.len(), 1);

@@ -54,7 +54,7 @@ impl Live {
         let probe = probe.map_err(|e| failed("brokers", e.to_string()))?;
         let user = clients.user().map_or("no user".into(), |user| format!("user `{user}`"));
         passed("brokers", format!("answer ({user})"));
-        let topics = self.topics();
+        let topics = self.topics(&probe).map_err(|e| failed("topics", e))?;
         passed("topics", self.there(&probe, &topics).map_err(|e| failed("topics", e))?);
         passed("group", self.usable(&probe, &topics).map_err(|e| failed("group", e))?);
         passed("alert", self.decoded(&probe, &topics).map_err(|e| failed("alert", e))?);
@@ -65,17 +65,29 @@ impl Live {
         format!("source {} {what}", self.name)
     }
 
-    /// The literal names of now; a regular expression is looked up by the brokers when the source runs.
-    fn topics(&self) -> Vec<String> {
+    /// The names of now: the literal ones, and what the regular expressions match.
+    fn topics(&self, probe: &Probe) -> Result<Vec<String>, String> {
         let window = Window {
             nights: self.config.nights,
             starts_at: self.nights,
             first: None,
             last: None,
         };
-        let mut names = window.topics(&self.config.patterns(), Utc::now());
-        names.retain(|name| !name.starts_with('^'));
-        names
+        let mut names = Vec::new();
+        for name in window.topics(&self.config.patterns(), Utc::now()) {
+            if !name.starts_with('^') {
+                names.push(name);
+                continue;
+            }
+            let matched = probe.matching(&name).map_err(|error| error.to_string())?;
+            if matched.is_empty() {
+                return Err(format!("no topic matches `{name}`"));
+            }
+            names.extend(matched);
+        }
+        names.sort();
+        names.dedup();
+        Ok(names)
     }
 
     fn there(&self, probe: &Probe, topics: &[String]) -> Result<String, String> {

@@ -153,14 +153,13 @@ impl Held {
             seq: index as u64,
         };
         if self.progress.is_killer(index) {
-            let message = format!(
-                "its consumer died each time it was tried, {} times",
-                self.progress.claim().barren - 1
-            );
+            // It was noted once before it was noted again for each kill.
+            let tries = u32::from(self.progress.claim().kills.unsigned_abs()) + 1;
+            let message = format!("its consumer died each of the {tries} times that it was tried alone");
             let why = Rejection {
                 reason: "kills_consumer".into(),
                 message,
-                tries: 0,
+                tries,
             };
             intake.deliver_rejected(permit, at, raw, why);
         } else {

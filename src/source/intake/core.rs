@@ -219,6 +219,11 @@ impl Core {
         self.lane.notify_waiters();
     }
 
+    /// Whether the stream closes and all that keeps it is a commit that was not confirmed.
+    pub(crate) fn awaits_commits_only(&self) -> bool {
+        self.state.lock().awaits_commits_only()
+    }
+
     pub(super) fn is_drained(&self) -> bool {
         self.state.lock().is_drained()
     }

@@ -340,11 +340,15 @@ impl State {
 
     /// Says whether nothing is left to settle or commit, now or later.
     pub(super) fn is_drained(&self) -> bool {
-        (self.phase != Phase::Running || self.input_ended)
-            && self.open.is_empty()
-            && self.ready.is_empty()
-            && self.waiting.is_empty()
-            && self.lanes.is_clean()
+        (self.phase != Phase::Running || self.input_ended) && self.is_settled() && self.lanes.is_clean()
+    }
+
+    pub(super) fn awaits_commits_only(&self) -> bool {
+        self.phase != Phase::Running && self.is_settled() && !self.lanes.is_clean()
+    }
+
+    fn is_settled(&self) -> bool {
+        self.open.is_empty() && self.ready.is_empty() && self.waiting.is_empty()
     }
 
     /// Records a failure of the source; the first one counts.

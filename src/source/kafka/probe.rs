@@ -70,6 +70,21 @@ impl Probe {
         })
     }
 
+    /// Gives the names of all topics that the user may see and that a regular expression (`^...`) matches. The brokers'
+    /// own rules for expressions differ from these in what names of topics do not need.
+    ///
+    /// # Errors
+    /// The expression is not one; the question was not answered.
+    pub fn matching(&self, expression: &str) -> Result<Vec<String>, LiveError> {
+        let regex = regex::Regex::new(expression).map_err(|_| LiveError::Regex {
+            text: expression.to_owned(),
+        })?;
+        let found = self.consumer.fetch_metadata(None, ASK_WITHIN);
+        let found = found.map_err(|error| LiveError::call("ask for the topics", &error))?;
+        let names = found.topics().iter().map(|topic| topic.name().to_owned());
+        Ok(names.filter(|name| regex.is_match(name)).collect())
+    }
+
     /// Gives which of the topics exist, each with its number of partitions.
     ///
     /// # Errors

@@ -29,6 +29,9 @@ const TICK: Duration = Duration::from_millis(100);
 /// How often the group's commits of other members are asked for, while nothing is left to do here.
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
+/// How long nothing is assigned before it is told: a group's first assignment takes some seconds.
+const IDLE_TOLD_AFTER: Duration = Duration::from_secs(15);
+
 /// The timers of one consumer.
 pub(crate) struct Session {
     pub(crate) patterns: Vec<TopicPattern>,
@@ -42,6 +45,8 @@ pub(crate) struct Session {
     tick_at: Instant,
     refresh_at: Instant,
     ask_at: Instant,
+    /// When to tell that nothing was assigned yet; nothing once it was, or was told.
+    tell_idle_at: Option<Instant>,
     over: bool,
 }
 
@@ -64,6 +69,7 @@ impl Session {
             tick_at: now,
             refresh_at: now,
             ask_at: now,
+            tell_idle_at: Some(now + IDLE_TOLD_AFTER),
             over: false,
         }
     }
@@ -99,9 +105,25 @@ impl Session {
             self.subscribe(consumer)?;
             self.tell_stalls(consumer.context(), now);
         }
+        self.tell_idle(consumer.context(), now);
         self.find_ends(consumer)?;
         self.seal(consumer)?;
         self.look_whether_over(consumer, now)
+    }
+
+    /// Says once that nothing can be read: a name that is wrong looks like a quiet night.
+    fn tell_idle(&mut self, context: &Context, now: Instant) {
+        let Some(at) = self.tell_idle_at else { return };
+        if !context.state.lock().lanes.is_empty() {
+            self.tell_idle_at = None;
+        } else if now >= at {
+            self.tell_idle_at = None;
+            let topics = &self.subscribed;
+            tracing::warn!(
+                ?topics,
+                "nothing is assigned yet: a topic is not there, or other members have all partitions"
+            );
+        }
     }
 
     /// Subscribes to the window's names when they changed.

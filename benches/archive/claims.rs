@@ -149,10 +149,7 @@ async fn drain(archive: &Archive, group: &Group, consumers: usize, blocks: i64) 
         for _ in 0..consumers {
             tasks.spawn(consume(groups.clone(), group.clone()));
         }
-        let mut total = 0;
-        while let Some(claimed) = tasks.join_next().await {
-            total += claimed.expect("a consumer");
-        }
+        let total: i64 = tasks.join_all().await.into_iter().sum();
         assert_eq!(total, blocks);
     })
     .await;
@@ -210,10 +207,7 @@ async fn drain_bare(archive: &Archive, group: &Group, consumers: usize, blocks: 
                 }
             });
         }
-        let mut total = 0;
-        while let Some(claimed) = tasks.join_next().await {
-            total += claimed.expect("a consumer");
-        }
+        let total: i64 = tasks.join_all().await.into_iter().sum();
         assert_eq!(total, blocks);
     })
     .await;
@@ -284,9 +278,7 @@ async fn naive(pool: &PgPool, consumers: usize) -> f64 {
                 }
             });
         }
-        while let Some(done) = tasks.join_next().await {
-            done.expect("a consumer");
-        }
+        tasks.join_all().await;
     })
     .await;
     rate(NAIVE as usize, time)

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use alertstream::archive::Archive;
 use alertstream::archive::ingest::{ArchiveWriter, Incoming};
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 use sqlx::PgPool;
 
 use super::Sizes;
+use super::copy::copy_in;
 use super::packets::{HEADER, packet};
 use super::report::{Report, median, rate, timed};
 
@@ -108,9 +109,7 @@ pub(crate) async fn write_once(archive: &Archive, packets: &Packets, connections
             }
         });
     }
-    while let Some(done) = workers.join_next().await {
-        done.expect("a worker");
-    }
+    workers.join_all().await;
     writer.stats().archived
 }
 
@@ -125,34 +124,23 @@ pub(crate) async fn bare_copy(pool: &PgPool, packets: &Packets, skip: usize, con
             let numbers = part * share..packets.len().min((part + 1) * share);
             copies.spawn(async move { copy_part(&pool, &packets, numbers, skip).await });
         }
-        while let Some(copied) = copies.join_next().await {
-            copied.expect("a COPY");
-        }
+        copies.join_all().await;
     };
     timed(copying).await.0
 }
 
 async fn copy_part(pool: &PgPool, packets: &[Incoming], numbers: Range<usize>, skip: usize) {
     let mut connection = pool.acquire().await.expect("a connection");
-    let copy = connection.copy_in_raw("COPY bare FROM STDIN (FORMAT binary)");
-    let mut copy = copy.await.expect("COPY");
-    let mut out = BytesMut::new();
-    out.put_slice(b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0");
-    for n in numbers {
+    let statement = "COPY bare FROM STDIN (FORMAT binary)";
+    copy_in(&mut connection, statement, numbers, |out, n| {
         let body = &packets[n].bytes[skip..];
         out.put_i16(2);
         out.put_i32(8);
         out.put_i64(n as i64);
         out.put_i32(body.len() as i32);
         out.put_slice(body);
-        if out.len() > 256 * 1024 {
-            copy.send(&out[..]).await.expect("sent");
-            out.clear();
-        }
-    }
-    out.put_i16(-1);
-    copy.send(&out[..]).await.expect("sent");
-    copy.finish().await.expect("COPY");
+    })
+    .await;
 }
 
 /// Alerts per second, each in a statement and a transaction of its own, over so many connections.
@@ -172,9 +160,7 @@ async fn naive(pool: &PgPool, packets: &Packets, connections: usize) -> f64 {
                 }
             });
         }
-        while let Some(inserted) = inserts.join_next().await {
-            inserted.expect("inserted");
-        }
+        inserts.join_all().await;
     };
     rate(count, timed(inserting).await.0)
 }

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use alertstream::archive::Archive;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 use futures::TryStreamExt;
 use sqlx::{AssertSqlSafe, PgPool, Row};
 
 use super::Sizes;
+use super::copy::copy_in;
 use super::packets::{HEADER, packet};
 use super::report::{Report, median, rate, timed};
 
@@ -101,33 +102,27 @@ async fn load(pool: &PgPool, table: &str, chunk: usize, bodies: &[bytes::Bytes])
         .expect("emptied");
     let mut connection = pool.acquire().await.expect("a connection");
     let work = async {
-        let mut copy = connection
-            .copy_in_raw(&format!("COPY {table} FROM STDIN (FORMAT binary)"))
-            .await
-            .expect("COPY");
-        let mut out = BytesMut::new();
-        out.put_slice(b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0");
-        for (id, body) in bodies.iter().enumerate() {
-            let parts = body.chunks(if chunk == 0 { body.len() } else { chunk });
-            for (n, part) in parts.enumerate() {
-                out.put_i16(if chunk == 0 { 2 } else { 3 });
-                out.put_i32(8);
-                out.put_i64(id as i64);
-                if chunk != 0 {
-                    out.put_i32(2);
-                    out.put_i16(n as i16);
+        let statement = format!("COPY {table} FROM STDIN (FORMAT binary)");
+        copy_in(
+            &mut connection,
+            &statement,
+            bodies.iter().enumerate(),
+            |out, (id, body)| {
+                let parts = body.chunks(if chunk == 0 { body.len() } else { chunk });
+                for (n, part) in parts.enumerate() {
+                    out.put_i16(if chunk == 0 { 2 } else { 3 });
+                    out.put_i32(8);
+                    out.put_i64(id as i64);
+                    if chunk != 0 {
+                        out.put_i32(2);
+                        out.put_i16(n as i16);
+                    }
+                    out.put_i32(part.len() as i32);
+                    out.put_slice(part);
                 }
-                out.put_i32(part.len() as i32);
-                out.put_slice(part);
-            }
-            if out.len() > 256 * 1024 {
-                copy.send(&out[..]).await.expect("sent");
-                out.clear();
-            }
-        }
-        out.put_i16(-1);
-        copy.send(&out[..]).await.expect("sent");
-        copy.finish().await.expect("COPY");
+            },
+        )
+        .await;
     };
     let time = timed(work).await.0;
     sqlx::query(AssertSqlSafe(format!("VACUUM ANALYZE {table}")))

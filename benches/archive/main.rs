@@ -10,6 +10,7 @@
 //! buffers serves all; ratios hold, absolutes depend on the machine and its load.
 
 mod claims;
+mod copy;
 mod ingest;
 mod layout;
 mod long;
@@ -20,6 +21,7 @@ mod rows;
 mod select;
 
 use alertstream::archive::{Archive, ArchiveOptions};
+use alertstream::cli::embedded::database::OwnDatabase;
 use alertstream::cli::embedded::postgres::PrivatePostgres;
 use report::{Report, timed};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
@@ -61,21 +63,16 @@ fn size(name: &str, default: usize) -> usize {
     given.ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// A migrated database of its own for a section, and its URL.
-async fn database(server: &PrivatePostgres, name: &str) -> (Archive, String) {
-    let mut connection = PgConnection::connect(server.url()).await.expect("the server");
-    sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}")))
-        .execute(&mut connection)
-        .await
-        .expect("a database");
-    let url = server.url().replace("/postgres?", &format!("/{name}?"));
+/// A database of its own for a section, and the migrated archive in it.
+async fn database(server: &PrivatePostgres) -> (OwnDatabase, Archive) {
+    let own = OwnDatabase::create(server.url(), "bench").await.expect("a database");
     let options = ArchiveOptions {
         connections: 12,
         ..ArchiveOptions::default()
     };
-    let archive = Archive::connect(&url, &options).await.expect("it");
+    let archive = Archive::connect(own.url(), &options).await.expect("it");
     archive.migrate().await.expect("its tables");
-    (archive, url)
+    (own, archive)
 }
 
 /// Restarts the server with the memory that one for millions of alerts has.
@@ -86,14 +83,6 @@ async fn give_memory(server: &PrivatePostgres) {
     set.execute(&mut connection).await.expect("a setting");
     server.stop_immediate().await.expect("stopped");
     server.restart().await.expect("started");
-}
-
-async fn drop_database(server: &PrivatePostgres, name: &str) {
-    let mut connection = PgConnection::connect(server.url()).await.expect("the server");
-    sqlx::query(AssertSqlSafe(format!("DROP DATABASE {name} WITH (FORCE)")))
-        .execute(&mut connection)
-        .await
-        .expect("dropped");
 }
 
 #[tokio::main]
@@ -127,40 +116,42 @@ async fn measure(server: &PrivatePostgres, wanted: &[&str], report: &mut Report)
     let sizes = Sizes::from_environment();
     let wants = |section: &str| wanted.contains(&section);
     if wants("ingest") {
-        let (archive, _) = database(server, "ingest").await;
+        let (own, archive) = database(server).await;
         ingest::run(&archive, &sizes, report).await;
-        drop_database(server, "ingest").await;
+        own.discard().await.expect("dropped");
     }
     if wants("replay") {
-        let (archive, url) = database(server, "replay").await;
+        let (own, archive) = database(server).await;
         replay::run(&archive, &sizes, report).await;
-        long::drains_packets(&archive, &url, &sizes, report).await;
-        drop_database(server, "replay").await;
+        long::drains_packets(&archive, own.url(), &sizes, report).await;
+        own.discard().await.expect("dropped");
     }
     if wants("claims") || wants("others") {
-        let (archive, _) = database(server, "claims").await;
+        let (own, archive) = database(server).await;
         if wants("claims") {
             claims::run(&archive, &sizes, report).await;
         }
         if wants("others") {
             claims::among_others(&archive, &sizes, report).await;
         }
-        drop_database(server, "claims").await;
+        own.discard().await.expect("dropped");
     }
     if wants("select") || wants("long") {
-        let (archive, url) = database(server, "headers").await;
+        let (own, archive) = database(server).await;
         let (time, ()) = timed(rows::fill(&archive, sizes.rows)).await;
         eprintln!("{} header rows made in {:.0} s", sizes.rows, time.as_secs_f64());
         if wants("select") {
             select::run(&archive, &sizes, report).await;
         }
         if wants("long") {
-            long::drains(&archive, &url, &sizes, report).await;
-            long::builds(&archive, &url, &sizes, report).await;
+            long::drains(&archive, own.url(), &sizes, report).await;
+            long::builds(&archive, own.url(), &sizes, report).await;
         }
-        drop_database(server, "headers").await;
+        own.discard().await.expect("dropped");
     }
     if wants("layout") {
-        layout::run(&database(server, "layout").await.0, &sizes, report).await;
+        let (own, archive) = database(server).await;
+        layout::run(&archive, &sizes, report).await;
+        own.discard().await.expect("dropped");
     }
 }

@@ -241,9 +241,7 @@ async fn naive(pool: &PgPool, ids: &[i64], consumers: usize) -> f64 {
                 }
             });
         }
-        while let Some(done) = tasks.join_next().await {
-            done.expect("a consumer");
-        }
+        tasks.join_all().await;
     })
     .await;
     rate(count as usize, time)

@@ -6,6 +6,8 @@ use alertstream::sky;
 use bytes::{BufMut, BytesMut};
 use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 
+use super::copy::copy_in;
+
 const COPY: &str = "COPY alert (jd, ra, dec, hpx, alert_id, magnitude, rb, programid, bytes, revision, survey, object_id, \
     band, sha256, body) FROM STDIN (FORMAT binary)";
 const COLUMNS: i16 = 15;
@@ -26,9 +28,7 @@ pub(crate) async fn fill(archive: &Archive, count: usize) {
         let share = count.div_ceil(CONNECTIONS);
         copies.spawn(async move { copy(&pool, part * share..count.min((part + 1) * share)).await });
     }
-    while let Some(copied) = copies.join_next().await {
-        copied.expect("copied");
-    }
+    copies.join_all().await;
     let mut connection = archive.dedicated_connection().await.expect("a connection");
     for statement in ["SET statement_timeout = 0", "SET maintenance_work_mem = '512MB'"] {
         sqlx::query(statement)
@@ -73,19 +73,7 @@ async fn copy(pool: &PgPool, numbers: std::ops::Range<usize>) {
         .execute(&mut *connection)
         .await
         .expect("a setting");
-    let mut copy = connection.copy_in_raw(COPY).await.expect("COPY");
-    let mut out = BytesMut::new();
-    out.put_slice(b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0");
-    for n in numbers {
-        put_row(&mut out, n);
-        if out.len() > 256 * 1024 {
-            copy.send(&out[..]).await.expect("sent");
-            out.clear();
-        }
-    }
-    out.put_i16(-1);
-    copy.send(&out[..]).await.expect("sent");
-    copy.finish().await.expect("COPY");
+    copy_in(&mut connection, COPY, numbers, put_row).await;
 }
 
 fn put_row(out: &mut BytesMut, n: usize) {

@@ -1,4 +1,4 @@
-//! A database of one's own on a given server: made, used, dropped. The demo and the tests work in one, so that what
+//! A database of one's own on a given server: made, used, dropped. Demo, tests and benchmarks work in one, so that what
 //! else the server holds is never touched.
 //! Must not know of the archive.
 

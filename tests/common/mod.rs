@@ -34,7 +34,7 @@ async fn server() -> &'static PrivatePostgres {
 }
 
 /// A fresh database, dropped with this value.
-pub struct TestDb(Option<OwnDatabase>);
+pub struct TestDb(OwnDatabase);
 
 impl TestDb {
     /// Makes a database with the archive's tables.
@@ -52,12 +52,12 @@ impl TestDb {
     /// Makes a database without tables on the server at `admin_url` (for tests that crash a server of their own).
     pub async fn on(admin_url: &str) -> Self {
         let made = OwnDatabase::create(admin_url, "alertstream_test").await;
-        Self(Some(made.expect("a database")))
+        Self(made.expect("a database"))
     }
 
     /// Gives its URL.
     pub fn url(&self) -> &str {
-        self.0.as_ref().expect("until it is dropped").url()
+        self.0.url()
     }
 
     /// Opens the archive in it.
@@ -79,18 +79,17 @@ impl TestDb {
 
 impl Drop for TestDb {
     fn drop(&mut self) {
-        let Some(own) = self.0.take() else {
-            return;
-        };
         // Drop is not async and the test's runtime is busy running it: a thread with a runtime of its own.
-        let dropping = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime");
-            let _ = runtime.block_on(own.discard());
+        std::thread::scope(|threads| {
+            let dropping = threads.spawn(|| {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                    .expect("a runtime");
+                let _ = runtime.block_on(self.0.discard());
+            });
+            let _ = dropping.join();
         });
-        let _ = dropping.join();
     }
 }
 

@@ -1,69 +1,26 @@
 //! What the decoder allocates: nothing per alert in the steady state, and never more than a packet is long.
 
-#![allow(unsafe_code, reason = "a counting allocator has no safe form")]
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use alertstream::decode::{Arena, Decoder};
 use bytes::Bytes;
 
+use crate::counting::{Counting, calls, largest_growth};
 use crate::generate::{self, Dice};
-
-thread_local! {
-    static COUNT: Cell<usize> = const { Cell::new(0) };
-    static HELD: Cell<isize> = const { Cell::new(0) };
-    static MOST: Cell<isize> = const { Cell::new(0) };
-}
-
-/// Counts what each thread asks for.
-struct Counting;
-
-// SAFETY: every call goes to the system's allocator unchanged; the counters are plain cells of the thread.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note(layout.size() as isize, 1);
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        note(-(layout.size() as isize), 0);
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-fn note(bytes: isize, calls: usize) {
-    let _ = COUNT.try_with(|count| count.set(count.get() + calls));
-    let _ = HELD.try_with(|held| {
-        held.set(held.get() + bytes);
-        let _ = MOST.try_with(|most| most.set(most.get().max(held.get())));
-    });
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Runs something; gives by how much the memory held by this thread grew at most, bytes.
-pub fn largest_growth<T>(run: impl FnOnce() -> T) -> (usize, T) {
-    let before = HELD.with(Cell::get);
-    MOST.with(|most| most.set(before));
-    let result = run();
-    (MOST.with(Cell::get).saturating_sub(before).max(0) as usize, result)
-}
-
 /// Whether the counter counts.
 pub fn untouched() -> bool {
-    let before = COUNT.with(Cell::get);
+    let before = calls();
     drop(std::hint::black_box(Box::new(1)));
-    COUNT.with(Cell::get) == before + 1
+    calls() == before + 1
 }
 
 /// Counts the allocations of something.
 fn allocations(run: impl FnOnce()) -> usize {
-    let before = COUNT.with(Cell::get);
+    let before = calls();
     run();
-    COUNT.with(Cell::get) - before
+    calls() - before
 }
 
 /// Packets of ZTF's latest schema and of Rubin's, in both framings.

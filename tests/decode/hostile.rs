@@ -7,7 +7,8 @@ use alertstream::decode::{DecodeError, Decoder};
 use bytes::Bytes;
 use serde_json::json;
 
-use crate::allocations::{largest_growth, untouched};
+use crate::allocations::untouched;
+use crate::counting::largest_growth;
 use crate::generate::{SYNC, container, put_bytes};
 use crate::hostile_files::{self, field, longs, schema};
 

@@ -14,6 +14,8 @@ mod waiting;
 
 #[path = "../../fuzz/src/any.rs"]
 mod any;
+#[path = "../common/counting.rs"]
+mod counting;
 #[allow(dead_code, reason = "shared with the fuzz targets")]
 #[path = "../../fuzz/src/generate.rs"]
 mod generate;

@@ -95,9 +95,16 @@ struct Ran {
 pub(super) async fn run(call: &Call, args: &DemoArgs) -> CliResult {
     let signals = Signals::watch()?;
     let folder = Folder::make(args.keep)?;
-    let postgres = Postgres::start(call).await?;
-    let result = show(args, postgres.url(), &folder, &signals.first()).await;
-    postgres.stop().await?;
+    let (server, database) = database(call).await?;
+    let result = show(args, database.url(), &folder, &signals.first()).await;
+    let dropped = database.discard().await;
+    server.stop().await;
+    dropped.map_err(|error| {
+        CliError::failed(
+            "postgres",
+            format!("the database {} could not be dropped: {error}", database.name()),
+        )
+    })?;
     let shown = result?;
     output::result(call.format, &shown, |shown| text(shown, args, &folder))?;
     match shown.same {
@@ -106,59 +113,38 @@ pub(super) async fn run(call: &Call, args: &DemoArgs) -> CliResult {
     }
 }
 
-/// Where the demo's archive stands.
-enum Postgres {
-    Private(PrivatePostgres),
-    Given(OwnDatabase),
-}
-
-impl Postgres {
-    async fn start(call: &Call) -> CliResult<Self> {
-        let Some(server) = call.database_url_if_named()? else {
-            output::say("starting a private Postgres");
-            let private = PrivatePostgres::start().await;
-            return private.map(Self::Private).map_err(|e| CliError::failed("postgres", e));
-        };
+/// A database of the demo's own, on the server that is named or else on a private one.
+async fn database(call: &Call) -> CliResult<(PrivatePostgres, OwnDatabase)> {
+    let given = call.database_url_if_named()?;
+    let place = match &given {
         // Says in words why it cannot be reached.
-        let place = Archive::connect(&server, &ArchiveOptions::default())
-            .await?
-            .place()
-            .to_owned();
-        let own = OwnDatabase::create(&without_empty_host(&server), "alertstream_demo")
-            .await
-            .map_err(|error| {
-                CliError::failed("postgres", format!("no database could be made on {place}: {error}")).hint(
-                    "give a role that may create databases, or none at all: the demo then starts a Postgres of its own",
-                )
-            })?;
+        Some(url) => Some(
+            Archive::connect(url, &ArchiveOptions::default())
+                .await?
+                .place()
+                .to_owned(),
+        ),
+        None => {
+            output::say("starting a private Postgres");
+            None
+        }
+    };
+    let given = given.map(|url| without_empty_host(&url).into_owned());
+    let server = PrivatePostgres::start_unless_given(given).await;
+    let server = server.map_err(|error| CliError::failed("postgres", error))?;
+    let own = OwnDatabase::create(server.url(), "alertstream_demo").await;
+    let own = own.map_err(|error| {
+        let place = place.as_deref().unwrap_or("the private Postgres");
+        CliError::failed("postgres", format!("no database could be made on {place}: {error}"))
+            .hint("give a role that may create databases, or none at all: the demo then starts a Postgres of its own")
+    })?;
+    if let Some(place) = &place {
         output::say(format!(
             "using the database {} on {place}, dropped at the end",
             own.name()
         ));
-        Ok(Self::Given(own))
     }
-
-    fn url(&self) -> &str {
-        match self {
-            Self::Private(private) => private.url(),
-            Self::Given(own) => own.url(),
-        }
-    }
-
-    async fn stop(self) -> CliResult<()> {
-        match self {
-            Self::Private(private) => {
-                private.stop().await;
-                Ok(())
-            }
-            Self::Given(own) => own.discard().await.map_err(|error| {
-                CliError::failed(
-                    "postgres",
-                    format!("the database {} could not be dropped: {error}", own.name()),
-                )
-            }),
-        }
-    }
+    Ok((server, own))
 }
 
 async fn show(args: &DemoArgs, url: &str, folder: &Folder, stop: &CancellationToken) -> CliResult<Shown> {

@@ -35,8 +35,13 @@ pub(super) async fn run(call: &Call, args: &RetentionArgs) -> CliResult {
     let jd = call.config().night.starts_at.begins(args.before);
     let archive = call.archive().await?;
     let deleted = archive.delete_before(jd, args.batch).await?;
-    for group in Groups::new(&archive).list().await? {
-        if deleted > 0 && group.state == GroupState::Building {
+    let groups = if deleted > 0 {
+        Groups::new(&archive).list().await?
+    } else {
+        Vec::new()
+    };
+    for group in groups {
+        if group.state == GroupState::Building {
             output::say(format!(
                 "the group {} is still being built: what it had not reached is not in it, and not counted as missing",
                 group.name

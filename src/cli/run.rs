@@ -169,16 +169,18 @@ async fn look_for_names(
     database_url: Option<&str>,
     decoder: &Decoder,
 ) -> Result<(), String> {
+    let mut archived = false;
     for from in froms {
-        match (from, database_url) {
-            (From::Files(paths), _) => names::of_files(paths.clone(), decoder).await,
-            (From::Archive { .. }, Some(url)) => {
-                let archive = open_archive(url).await.map_err(|error| error.message().to_owned())?;
-                let looked = names::of_archive(&archive, decoder).await;
-                looked.map_err(|error| error.message().to_owned())?;
-            }
-            _ => {}
+        match from {
+            From::Files(paths) => names::of_files(paths.clone(), decoder).await,
+            From::Archive { .. } => archived = true,
+            From::Live(_) => {}
         }
+    }
+    // One archive, however many sources read it.
+    if let (true, Some(url)) = (archived, database_url) {
+        let looked = async { names::of_archive(&open_archive(url).await?, decoder).await };
+        looked.await.map_err(|error: CliError| error.message().to_owned())?;
     }
     Ok(())
 }

@@ -1,6 +1,13 @@
-//! Durations and sizes as configuration files write them: `"500ms"`, `"1s"`, `"5m"`; `"128MiB"`, `1048576`.
+//! Durations and sizes as configuration files write them: `"500ms"`, `"1s"`, `"5m"`; `"128MiB"`, `1048576`. And counts as
+//! people read them.
 //!
-//! Owns nothing but the two spellings. Must not know whose values they are.
+//! Owns nothing but these spellings. Must not know whose values they are.
+
+/// Writes how many of something there are: `1 check`, `2 checks`.
+pub(crate) fn counted<N: std::fmt::Display + PartialEq + From<u8>>(count: N, what: &str) -> String {
+    let ending = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {what}{ending}")
+}
 
 /// For `#[serde(with = "units::duration")]`.
 pub mod duration {
@@ -145,6 +152,12 @@ mod tests {
         assert_eq!(values.limit, Some(Duration::from_millis(500)));
         assert_eq!(read("first = '0s'\nsize = 77").unwrap().size, 77);
         assert_eq!(read("first = '0s'\nsize = 77").unwrap().limit, None);
+    }
+
+    #[test]
+    fn one_of_something_is_not_many() {
+        let told = [0_usize, 1, 2].map(|count| super::counted(count, "check"));
+        assert_eq!(told, ["0 checks", "1 check", "2 checks"]);
     }
 
     #[test]

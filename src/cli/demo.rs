@@ -35,6 +35,7 @@ use crate::sink::{Sink, SinkConfig};
 use crate::source::Source;
 use crate::source::memory::MemorySource;
 use crate::stream::StreamConfig;
+use crate::units::counted;
 
 mod live;
 
@@ -157,11 +158,14 @@ async fn show(args: &DemoArgs, url: &str, folder: &Folder, stop: &CancellationTo
         stop: stop.clone(),
     };
     let packets = simulate(args.alerts).await?;
-    output::say(format!("ingesting a simulated night of {} alerts", args.alerts));
+    output::say(format!(
+        "ingesting a simulated night of {}",
+        counted(args.alerts, "alert")
+    ));
     let ingest = stage.ingest(packets.clone()).await?;
     output::say("replaying it with 1 worker");
     let replay_one_worker = stage.replay("one-worker", 1, &folder.file("one-worker.ndjson")).await?;
-    output::say(format!("replaying it with {} workers", args.workers));
+    output::say(format!("replaying it with {}", counted(args.workers, "worker")));
     let replay = stage
         .replay("workers", args.workers, &folder.file("workers.ndjson"))
         .await?;
@@ -312,14 +316,14 @@ fn text(shown: &Shown, args: &DemoArgs, folder: &Folder) -> String {
     };
     let rows = [
         row("replay, 1 worker".into(), &shown.replay_one_worker),
-        row(format!("replay, {} workers", args.workers), &shown.replay),
+        row(format!("replay, {}", counted(args.workers, "worker")), &shown.replay),
         row("live, through Kafka".into(), &shown.live),
     ];
     let table = output::table(&["run", "delivered", "selected", "took", "rate"], &rows);
     let verdict = match shown.same {
         true => format!(
-            "all three selected the same {} alerts ({FILTER})\n",
-            shown.replay.selected
+            "all three selected the same {} ({FILTER})\n",
+            counted(shown.replay.selected, "alert")
         ),
         false => "the three did NOT select the same alerts\n".into(),
     };
@@ -328,7 +332,8 @@ fn text(shown: &Shown, args: &DemoArgs, folder: &Folder) -> String {
         false => String::new(),
     };
     let Ingested { archived, seconds } = &shown.ingest;
-    format!("{archived} alerts of a simulated night archived in {seconds:.1} s\n\n{table}\n{verdict}{kept}")
+    let archived = counted(*archived, "alert");
+    format!("{archived} of a simulated night archived in {seconds:.1} s\n\n{table}\n{verdict}{kept}")
 }
 
 /// The folder of the runs' files; gone with this value unless it is kept.

@@ -12,6 +12,7 @@ use super::output::{self, Format};
 use crate::archive::dead_letters::{DeadLetters, Dropped, StoredLetter};
 use crate::archive::ingest::{ArchiveWriter, Incoming, Written};
 use crate::decode::Decoder;
+use crate::units::counted;
 
 /// Shows and settles the dead letters: alerts that were refused or whose tries were used up.
 #[derive(Debug, Args)]
@@ -233,8 +234,8 @@ async fn export(call: &Call, ids: &[i64], to: &Path) -> CliResult {
     }
     output::result(call.format, &done, |done| {
         format!(
-            "{} dead letters written to {} ({})\n",
-            done.alerts,
+            "{} written to {} ({})\n",
+            counted(done.alerts, "dead letter"),
             to.display(),
             output::bytes(done.bytes)
         )
@@ -254,7 +255,7 @@ async fn drop_letters(call: &Call, ids: &[i64]) -> CliResult {
         done.dropped += u64::from(letters.drop_letter(id).await? == Dropped::Done);
     }
     output::result(call.format, &done, |done| {
-        format!("{} dead letters dropped\n", done.dropped)
+        format!("{} dropped\n", counted(done.dropped, "dead letter"))
     })?;
     Ok(Exit::Finished)
 }

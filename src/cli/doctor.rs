@@ -21,6 +21,7 @@ use crate::decode::Decoder;
 use crate::query::{NightStart, Query, QueryText};
 use crate::simulate::{Settings, Simulation};
 use crate::sink::SinkConfig;
+use crate::units::counted;
 
 mod live;
 
@@ -108,7 +109,9 @@ pub(super) async fn run(call: &Call) -> CliResult {
     })?;
     match failed {
         0 => Ok(Exit::Finished),
-        _ => Err(CliError::failed("doctor", format!("{failed} checks failed")).hint("see their details above")),
+        _ => Err(
+            CliError::failed("doctor", format!("{} failed", counted(failed, "check"))).hint("see their details above"),
+        ),
     }
 }
 
@@ -148,7 +151,7 @@ async fn check_source(name: &str, source: &SourceConfig, archive: Option<&Archiv
         Mode::Files => {
             let missing = source.files.paths.iter().find(|path| !path.exists());
             missing.map_or_else(
-                || Ok(format!("{} paths, all there", source.files.paths.len())),
+                || Ok(format!("{}, all there", counted(source.files.paths.len(), "path"))),
                 |path| Err(format!("`{}` does not exist", path.display())),
             )
         }
@@ -166,7 +169,11 @@ async fn group(name: Option<&str>, has_query: bool, archive: Option<&Archive>) -
     };
     match Groups::new(archive).show(name).await {
         Ok(status) => {
-            Ok(format!("group `{name}` is {:?}: {} alerts", status.state, status.alerts.total).to_lowercase())
+            let state = format!("{:?}", status.state).to_lowercase();
+            Ok(format!(
+                "group `{name}` is {state}: {}",
+                counted(status.alerts.total, "alert")
+            ))
         }
         Err(_) if has_query => Ok(format!("group `{name}` is not there yet: the first run creates it")),
         Err(error) => Err(error.to_string()),

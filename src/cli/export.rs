@@ -19,6 +19,7 @@ use super::query_args::QueryArgs;
 use super::signals::Signals;
 use crate::archive::{Archive, Exported};
 use crate::query::Query;
+use crate::units::counted;
 
 /// Packets between the archive and the writing thread.
 const WAITING_PACKETS: usize = 16;
@@ -62,8 +63,8 @@ pub(super) async fn run(call: &Call, args: &ExportArgs) -> CliResult {
     let written = copy(&archive, &query, target, &args.to).await?;
     output::result(call.format, &written, |written| {
         format!(
-            "{} alerts written to {} ({})\n",
-            written.alerts,
+            "{} written to {} ({})\n",
+            counted(written.alerts, "alert"),
             args.to.display(),
             output::bytes(written.bytes)
         )

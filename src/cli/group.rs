@@ -12,8 +12,9 @@ use super::progress::Progress;
 use super::query_args::QueryArgs;
 use super::signals::Signals;
 use crate::archive::groups::{
-    BuildStep, DEFAULT_BLOCK_SIZE, Group, GroupState, GroupStatus, Groups, Member, check_name,
+    BuildStep, DEFAULT_BLOCK_SIZE, Group, GroupError, GroupState, GroupStatus, Groups, Member, check_name,
 };
+use crate::units::counted;
 
 /// How often a build that somebody else is at is looked at.
 const BUSY_LOOK: Duration = Duration::from_millis(100);
@@ -129,7 +130,7 @@ async fn groups(call: &Call) -> CliResult<Groups> {
 }
 
 /// Builds the group to its end, or until a signal; whoever consumes continues then.
-async fn build(groups: &Groups, group: &Group) -> CliResult<()> {
+pub(super) async fn build(groups: &Groups, group: &Group) -> CliResult<()> {
     let signals = Signals::watch()?;
     let stop = signals.first();
     let progress = Progress::counting("building", "blocks");
@@ -139,8 +140,13 @@ async fn build(groups: &Groups, group: &Group) -> CliResult<()> {
             BuildStep::Busy => tokio::time::sleep(BUSY_LOOK).await,
             BuildStep::Built => break,
             BuildStep::Halted(halt) => {
-                return Err(CliError::failed("group", format!("group `{}` is {halt:?}", group.name))
-                    .hint(format!("see `alertstream group show {}`", group.name)));
+                let name = group.name.to_string();
+                return Err(GroupError::Halted {
+                    name,
+                    verb: "built",
+                    halt,
+                }
+                .into());
             }
             BuildStep::Deleted => {
                 return Err(CliError::failed(
@@ -200,7 +206,8 @@ fn text(group: &GroupStatus) -> String {
         } = member;
         let seen = last_seen_at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
         text.push_str(&format!(
-            "member {id}: process {pid} on {host}, {claimed_blocks} blocks, last seen {seen}\n"
+            "member {id}: process {pid} on {host}, {}, last seen {seen}\n",
+            counted(*claimed_blocks, "block")
         ));
     }
     text

@@ -23,6 +23,7 @@ use crate::record::SourceId;
 use crate::source::files::FilesProgress;
 use crate::stream::StreamConfig;
 use crate::surveys;
+use crate::units::counted;
 
 /// Batches written at the same time.
 const WRITERS: u32 = 4;
@@ -131,7 +132,7 @@ pub(super) async fn run(call: &Call, args: &IngestArgs) -> CliResult {
         Some(failure) => Err(failure.into()),
         None if args.strict && done.dead_letters > 0 => Err(CliError::failed(
             "refused",
-            format!("`--strict`: {} packets were refused", done.dead_letters),
+            format!("`--strict`: {} refused", counted(done.dead_letters, "packet")),
         )
         .hint("each is named above; see `alertstream dlq list`")),
         None => Ok(Exit::Finished),

@@ -23,6 +23,7 @@ use crate::record::{RawAlert, SourceId};
 use crate::source::files::FilesSource;
 use crate::source::kafka::writer::{TopicWriter, create_topic};
 use crate::stream::{StreamConfig, open};
+use crate::units::counted;
 
 /// Packets sent between two looks at signals and clock.
 const AT_ONCE: usize = 64;
@@ -101,8 +102,8 @@ pub(super) async fn run(call: &Call, args: ProduceArgs) -> CliResult {
     };
     output::summary(call.format, &done, |done| {
         format!(
-            "{} packets, {}, in {:.1} s to {}\n",
-            done.sent,
+            "{}, {}, in {:.1} s to {}\n",
+            counted(done.sent, "packet"),
             output::bytes(done.bytes),
             done.seconds,
             args.topic

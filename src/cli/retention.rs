@@ -8,6 +8,7 @@ use super::Call;
 use super::error::{CliResult, Exit};
 use super::output;
 use crate::archive::groups::{GroupState, Groups};
+use crate::units::counted;
 
 /// Deletes the alerts of all nights before one. Groups that have them show them as missing.
 ///
@@ -49,7 +50,7 @@ pub(super) async fn run(call: &Call, args: &RetentionArgs) -> CliResult {
         }
     }
     output::result(call.format, &Deleted { deleted }, |done| {
-        format!("{} alerts deleted\n", done.deleted)
+        format!("{} deleted\n", counted(done.deleted, "alert"))
     })?;
     Ok(Exit::Finished)
 }

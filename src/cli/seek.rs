@@ -41,6 +41,10 @@ pub(super) struct SeekArgs {
     topics: Vec<String>,
 }
 
+/// What a group can be moved to.
+const POSITIONS: &str = "`earliest`, `latest`, a UTC time, `night:YYYY-MM-DD` or `kafka:TOPIC/PARTITION/OFFSET,...` \
+    on Kafka; `earliest` or `archive:GROUP/BLOCK` on the archive";
+
 /// A position of either backend.
 #[derive(Clone, Debug)]
 enum To {
@@ -143,14 +147,7 @@ async fn archive(call: &Call, args: SeekArgs) -> CliResult<Vec<Moved>> {
     let archive = call.archive().await?;
     let groups = Groups::new(&archive);
     if let Some(block) = block {
-        let status = groups.show(&args.group).await?;
-        if status.total_final && block > status.blocks.total {
-            return Err(CliError::failed(
-                "group",
-                format!("the group `{}` has no block `{block}`; nothing was changed", args.group),
-            )
-            .hint(format!("it has {} blocks, from 0", status.blocks.total)));
-        }
+        check_that_it_is_there(&groups, &args.group, block).await?;
     }
     groups.seek(&args.group, block.unwrap_or(0)).await?;
     Ok(vec![Moved {
@@ -159,14 +156,39 @@ async fn archive(call: &Call, args: SeekArgs) -> CliResult<Vec<Moved>> {
     }])
 }
 
+/// Refuses a block that the group does not have. How many it has is known once it is built, so that is done first.
+async fn check_that_it_is_there(groups: &Groups, group: &str, block: i64) -> CliResult<()> {
+    let mut status = groups.show(group).await?;
+    if !status.total_final && block >= status.blocks.total {
+        super::group::build(groups, &groups.open(group).await?).await?;
+        status = groups.show(group).await?;
+    }
+    if block < status.blocks.total {
+        return Ok(());
+    }
+    let refused = |message: String| CliError::failed("group", message + "; nothing was changed");
+    Err(match status.blocks.total {
+        _ if !status.total_final => refused(format!(
+            "whether the group `{group}` has a block `{block}` is not known yet"
+        ))
+        .hint("it is known once the group is built: try again"),
+        0 => refused(format!(
+            "the group `{group}` has no block `{block}`: its query matches no alert"
+        )),
+        1 => refused(format!("the group `{group}` has no block `{block}`")).hint("it has one block: 0"),
+        blocks => refused(format!("the group `{group}` has no block `{block}`"))
+            .hint(format!("it has {blocks} blocks: 0 to {}", blocks - 1)),
+    })
+}
+
 fn position(text: &str) -> Result<To, String> {
     if let Some(place) = text.strip_prefix("archive:") {
         return block(place).ok_or_else(|| format!("`{text}` is no block; give archive:GROUP/BLOCK"));
     }
     match Start::parse(text) {
-        Ok(Start::Committed) => Err("a group is at `committed` already; give another position".into()),
+        Ok(Start::Committed) => Err(format!("a group is at `committed` already; write {POSITIONS}")),
         Ok(start) => Ok(To::Start(start)),
-        Err(error) => Err(error.to_string()),
+        Err(_) => Err(format!("`{text}` is no position; write {POSITIONS}")),
     }
 }
 

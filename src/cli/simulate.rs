@@ -20,6 +20,7 @@ use super::signals::Signals;
 use crate::simulate::{Faults, Settings, SimulatedPacket, Simulation, Survey};
 use crate::source::kafka::client::Clients;
 use crate::source::kafka::writer::{TopicWriter, create_topic};
+use crate::units::counted;
 
 /// How long the last confirmations of a topic may take.
 const FINISH_WITHIN: Duration = Duration::from_secs(60);
@@ -113,7 +114,11 @@ pub(super) async fn run(call: &Call, args: SimulateArgs) -> CliResult {
     let written = write(writer, args.burst, &signals.first(), &progress).await?;
     drop(progress);
     output::summary(call.format, &written, |done| {
-        format!("{} packets, {}, in {place}\n", done.written, output::bytes(done.bytes))
+        format!(
+            "{}, {}, in {place}\n",
+            counted(done.written, "packet"),
+            output::bytes(done.bytes)
+        )
     })?;
     Ok(Exit::Finished)
 }

@@ -4,14 +4,14 @@
 //! is in the queue and every delivery is settled. Must not know what a call does.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::BoxError;
@@ -46,6 +46,8 @@ pub struct Pool<K: Key, T = Job> {
     crew: Arc<Crew>,
     account: Account,
     tasks: Mutex<JoinSet<()>>,
+    /// When it was first asked to come to an end.
+    ending_since: OnceLock<Instant>,
     hire: Box<dyn Fn(usize) -> BoxFuture<'static, ()> + Send + Sync>,
 }
 
@@ -98,6 +100,7 @@ where
             crew,
             account,
             tasks: Mutex::new(JoinSet::new()),
+            ending_since: OnceLock::new(),
             hire,
         };
         pool.set_workers(workers);
@@ -153,6 +156,7 @@ where
     /// # Cancel safety
     /// Dropping it only ends the wait.
     pub async fn drain(&self, within: Duration) -> Result<(), DrainError> {
+        self.ending_since.get_or_init(Instant::now);
         // What is handed back (alerts between two tries) is dropped: released.
         self.queue.drain(within, Deferrals::HandBack).await.map(drop)
     }
@@ -166,11 +170,13 @@ where
     /// # Cancel safety
     /// Dropping it cuts the workers off; what they held is released.
     pub async fn shutdown(self, within: Duration) -> Result<PoolStats, PoolError> {
+        let since = *self.ending_since.get_or_init(Instant::now);
         self.crew.stop.cancel();
         self.queue.close();
         let mut tasks = std::mem::take(&mut *self.tasks.lock());
         if timeout(within, ended(&mut tasks)).await.is_err() {
-            tracing::warn!(?within, "handlers did not end in time; their alerts are released");
+            let waited = humantime::format_duration(Duration::from_secs(since.elapsed().as_secs()));
+            tracing::warn!(%waited, "handlers did not end in time; their alerts are released");
             tasks.abort_all();
             // A handler that never awaits cannot be cut off; its alert is released when it returns.
             drop(timeout(LET_GO_WITHIN, ended(&mut tasks)).await);

@@ -50,7 +50,9 @@ fn doctor_looks_at_a_live_source_down_to_an_alert() {
 
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace("\"night\",", "\"nigth\",")).unwrap();
-    let ill: Vec<_> = checks(run(["doctor", "--json", "--config", &file]).exits(1).json()).collect();
+    let said = run(["doctor", "--json", "--config", &file]).exits(1);
+    assert!(said.stderr.contains("1 check failed"), "{}", said.stderr);
+    let ill: Vec<_> = checks(said.json()).collect();
     assert!(
         words(ill.last().unwrap(), "detail").contains("no topic `nigth`"),
         "{ill:?}"

@@ -47,6 +47,20 @@ fn a_second_signal_over_a_live_topic_ends_at_once_with_130() {
 }
 
 #[test]
+fn a_worker_that_does_not_end_is_told_with_how_long_it_was_waited_for() {
+    let (_scene, mut child, lines) = stuck();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    signal(child.id(), "TERM");
+    let told = said
+        .find(|line| line.contains("did not end in time"))
+        .expect("a warning");
+    assert!(told.contains("waited=") && !told.contains("waited=0"), "{told}");
+    drop(lines);
+    assert_eq!(said.filter(|line| line.contains("panicked")).count(), 0);
+    child.wait().unwrap();
+}
+
+#[test]
 fn a_live_commit_that_cannot_be_confirmed_is_exit_3_and_comes_again() {
     let (scene, child, mut lines) = stuck();
     scene.broker.down().unwrap();

@@ -155,6 +155,18 @@ fn the_runs_own_failure_wins_over_the_summarys_and_is_told_once() {
 }
 
 #[test]
+fn a_position_that_is_none_is_told_what_a_group_can_be_moved_to() {
+    for wrong in ["yesterday", "committed"] {
+        let said = refused(&["seek", "g", "--to", wrong]).error().to_string();
+        let list = said.split("write ").nth(1).unwrap();
+        for word in ["`earliest`", "`night:YYYY-MM-DD`", "`archive:GROUP/BLOCK`"] {
+            assert!(list.contains(word), "{word}: {said}");
+        }
+        assert!(!list.contains("committed"), "{said}");
+    }
+}
+
+#[test]
 fn an_unknown_flag_is_a_json_error_under_json() {
     let error = refused(&["migrate", "--bogus"]).error();
     assert_eq!(error["class"], "usage");

@@ -201,7 +201,7 @@ async fn a_replay_into_a_group_with_members_is_refused() {
     let (mut others, other) = open(Box::new(source(&group, config).from_start()), StreamConfig::default());
     let item = tokio::time::timeout(SOON, others.next()).await.unwrap().unwrap();
     let said = item.err().unwrap().to_string();
-    assert!(said.contains("has 1 live members"), "{said}");
+    assert!(said.contains("has 1 live member;"), "{said}");
     let _ = other.shutdown(Duration::from_secs(1)).await;
     control.shutdown(SOON).await.unwrap();
 }

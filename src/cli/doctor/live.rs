@@ -15,6 +15,7 @@ use crate::source::kafka::client::Clients;
 use crate::source::kafka::config::LiveConfig;
 use crate::source::kafka::nights::{NightStart, Window};
 use crate::source::kafka::probe::Probe;
+use crate::units::counted;
 
 /// How long an address may take to accept a connection.
 const ACCEPT_WITHIN: Duration = Duration::from_secs(5);
@@ -106,9 +107,11 @@ impl Live {
         let absent = topics.len() - found.len();
         let nights = match absent {
             0 => String::new(),
+            1 => "; 1 nightly one is not there (yet, or any more)".to_owned(),
             absent => format!("; {absent} nightly ones are not there (yet, or any more)"),
         };
-        Ok(format!("{} with {partitions} partitions{nights}", found.len()))
+        let partitions = counted(partitions, "partition");
+        Ok(format!("{} with {partitions}{nights}", found.len()))
     }
 
     fn usable(&self, probe: &Probe, topics: &[String]) -> Result<String, String> {
@@ -118,7 +121,8 @@ impl Live {
         }
         let committed = probe.commits(topics).map_err(|error| error.to_string())?;
         Ok(format!(
-            "`{group}` may be asked, and has commits in {committed} partitions"
+            "`{group}` may be asked, and has commits in {}",
+            counted(committed, "partition")
         ))
     }
 

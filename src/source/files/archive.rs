@@ -11,6 +11,7 @@ use flate2::read::MultiGzDecoder;
 use tar::{Entry, EntryType};
 
 use super::reader::{Closing, Reader};
+use crate::units::counted;
 
 /// A tar ends with at least one block of zeros.
 const END_MARK: u64 = 512;
@@ -71,7 +72,7 @@ fn members(reader: &mut Reader, name: &str, from: impl Read, end_mark: u64) -> R
     match damage.or_else(|| rest(tar.into_inner(), end_mark).err()) {
         None => Ok(()),
         Some(error) => {
-            let message = format!("damaged after {count} members: {error}");
+            let message = format!("damaged after {}: {error}", counted(count, "member"));
             reader.refuse(name, "damaged_archive", &message)
         }
     }

@@ -11,6 +11,7 @@ use super::gaps::{Gap, GapCause};
 use super::nights::NIGHTS_MAX;
 use super::place::BadPlace;
 use crate::error::ErrorClass;
+use crate::units::counted;
 
 /// Why a live source cannot start or go on.
 #[non_exhaustive]
@@ -144,7 +145,10 @@ pub enum LiveError {
     #[error("`kafka:{}/{}/{}` does not exist any more ({}); set `on_reset` to go on, or seek", .0.topic, .0.partition, .0.from, why(.0))]
     Reset(Gap),
     /// A replay was asked for in a group that is in use.
-    #[error("the group `{group}` has {members} live members; replay with a group of its own, or stop them first")]
+    #[error(
+        "the group `{group}` has {}; replay with a group of its own, or stop what reads in it first",
+        counted(*members, "live member")
+    )]
     GroupInUse {
         /// The group.
         group: String,

@@ -17,6 +17,7 @@ use rdkafka::producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer}
 
 use super::client::Clients;
 use super::error::{LiveError, Trouble, trouble};
+use crate::units::counted;
 
 /// How long a send waits for room before it fails: nothing arrives any more.
 const ROOM_WITHIN: Duration = Duration::from_secs(60);
@@ -137,7 +138,11 @@ impl TopicWriter {
         let failed = self.confirmed.failed.load(Ordering::Relaxed);
         if failed > 0 {
             let last = self.confirmed.last.lock().take().unwrap_or_default();
-            let cause = format!("`{failed}` messages to `{}` did not arrive: {last}", self.topic);
+            let cause = format!(
+                "{} to `{}` did not arrive: {last}",
+                counted(failed, "message"),
+                self.topic
+            );
             return Err(LiveError::Call {
                 doing: "send everything",
                 cause,

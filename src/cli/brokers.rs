@@ -12,6 +12,7 @@ use super::sources::no_source;
 use crate::source::kafka::client::{Clients, PassThrough};
 use crate::source::kafka::config::LiveConfig;
 use crate::source::kafka::error::LiveError;
+use crate::source::kafka::topics::Topics;
 use crate::source::kafka::writer::TopicWriter;
 
 /// How long the first answer of a broker may take.
@@ -74,6 +75,16 @@ impl BrokerArgs {
             settings.set(key, value);
         }
         Clients::new(&brokers, &settings).map_err(|error| CliError::refused("config", error))
+    }
+}
+
+/// Gives the topics of a group's source, or those that are named instead.
+pub(super) fn topics(call: &Call, live: Option<(&str, &LiveConfig)>, named: Vec<String>) -> Topics {
+    match live {
+        Some((_, live)) if named.is_empty() => {
+            Topics::of(live, call.config().night.starts_at.into(), chrono::Utc::now())
+        }
+        _ => Topics::named(named),
     }
 }
 

@@ -7,12 +7,13 @@ use clap::Args;
 use serde::Serialize;
 
 use super::Call;
-use super::brokers::{BrokerArgs, CONNECT_WITHIN, off};
+use super::brokers::{BrokerArgs, CONNECT_WITHIN, off, topics};
 use super::error::{CliError, CliResult, Exit};
 use super::output::{self, Format};
 use crate::archive::groups::{GroupStatus, Groups};
+use crate::source::kafka::error::LiveError;
 use crate::source::kafka::groups::{GroupView, PartitionLag};
-use crate::source::kafka::nights::Window;
+use crate::source::kafka::topics::{Found, Topics};
 
 /// Shows how far a group is behind: per partition on Kafka; on the archive whole, and per block that is claimed.
 ///
@@ -88,30 +89,30 @@ async fn kafka(call: &Call, args: LagArgs) -> CliResult<Vec<Line>> {
     let group = named
         .ok_or_else(|| CliError::refused("usage", "no group is named"))?
         .to_owned();
-    let topics = match live {
-        Some((_, live)) if args.topics.is_empty() => {
-            let (starts_at, nights) = (call.config().night.starts_at.into(), live.nights);
-            let mut names = Window {
-                nights,
-                starts_at,
-                first: None,
-                last: None,
-            }
-            .topics(&live.patterns(), Utc::now());
-            names.retain(|name| !name.starts_with('^'));
-            names
-        }
-        _ => args.topics,
-    };
+    let topics = topics(call, live, args.topics);
     let over = args.over;
     off(move || {
         let view = GroupView::connect(&clients, &group, CONNECT_WITHIN)?;
+        let topics = there(&view, &topics)?;
         let first = view.lag(&topics)?;
         std::thread::sleep(over);
         let second = view.lag(&topics)?;
         Ok(second.into_iter().map(|now| line(now, &first, over)).collect())
     })
     .await
+}
+
+/// Gives the topics to look at: what is there of those that are named. None are named: all that the group has commits in.
+fn there(view: &GroupView, topics: &Topics) -> Result<Vec<String>, LiveError> {
+    if topics.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Found { names, missing, .. } = view.find(topics)?;
+    match missing.into_iter().next() {
+        _ if !names.is_empty() => Ok(names),
+        Some(topic) => Err(LiveError::NoSuchTopic { topic }),
+        None => Err(LiveError::NoNight),
+    }
 }
 
 /// Makes a line of the second look, with the rate since the first.

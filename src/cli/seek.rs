@@ -4,13 +4,14 @@ use clap::Args;
 use serde::Serialize;
 
 use super::Call;
-use super::brokers::{BrokerArgs, CONNECT_WITHIN, off};
+use super::brokers::{BrokerArgs, CONNECT_WITHIN, off, topics};
 use super::error::{CliError, CliResult, Exit};
 use super::output::{self, Format};
 use crate::archive::groups::Groups;
+use crate::source::kafka::error::LiveError;
 use crate::source::kafka::groups::GroupView;
-use crate::source::kafka::nights::{TopicPattern, Window};
-use crate::source::kafka::place::{Mark, Start};
+use crate::source::kafka::place::Start;
+use crate::source::kafka::topics::{Found, Topics};
 
 /// Moves a group to a position.
 ///
@@ -84,32 +85,20 @@ async fn kafka(call: &Call, args: SeekArgs) -> CliResult<Vec<Moved>> {
     let clients = args.brokers.clients(call)?;
     let live = args.brokers.live(call)?;
     let starts_at = call.config().night.starts_at.into();
-    let mut topics = args.topics;
-    if let (true, Some((_, live))) = (topics.is_empty(), live) {
-        let window = Window {
-            nights: live.nights,
-            starts_at,
-            first: None,
-            last: None,
-        };
-        topics = window.topics(&live.patterns(), chrono::Utc::now());
-        topics.retain(|name| !matches!(TopicPattern::parse(name), TopicPattern::Regex(_)));
-    }
+    let topics = topics(call, live, args.topics);
     let To::Start(to) = args.to else {
         return Err(CliError::refused("usage", "`--to archive:...` is no position on Kafka")
             .hint("leave the cluster out, or give `kafka:TOPIC/PARTITION/OFFSET`"));
     };
-    if let (true, Start::Offsets(marks)) = (topics.is_empty(), &to) {
-        topics = marks.iter().map(|Mark { topic, .. }| topic.clone()).collect();
-        topics.sort();
-        topics.dedup();
-    }
-    if topics.is_empty() {
+    if topics.is_empty() && !matches!(to, Start::Offsets(_)) {
         return Err(CliError::refused("usage", "no topic is named").hint("give `--topics TOPIC,...`"));
     }
     let group = args.group;
-    let moved =
-        off(move || GroupView::connect(&clients, &group, CONNECT_WITHIN)?.seek(&topics, &to, starts_at)).await?;
+    let moved = off(move || {
+        let view = GroupView::connect(&clients, &group, CONNECT_WITHIN)?;
+        view.seek(&there(&view, &topics, &to)?, &to, starts_at)
+    });
+    let moved = moved.await?;
     Ok(moved
         .into_iter()
         .map(|(lane, offset)| Moved {
@@ -117,6 +106,19 @@ async fn kafka(call: &Call, args: SeekArgs) -> CliResult<Vec<Moved>> {
             offset: Some(offset),
         })
         .collect())
+}
+
+/// Gives the topics to move in; a night without a topic is passed over, a name that is no topic is refused.
+fn there(view: &GroupView, topics: &Topics, to: &Start) -> Result<Vec<String>, LiveError> {
+    if matches!(to, Start::Offsets(_)) {
+        return Ok(Vec::new()); // it names them itself
+    }
+    let Found { names, missing, .. } = view.find(topics)?;
+    match missing.into_iter().next() {
+        Some(topic) => Err(LiveError::NoSuchTopic { topic }),
+        None if names.is_empty() => Err(LiveError::NoNight),
+        None => Ok(names),
+    }
 }
 
 async fn archive(call: &Call, args: SeekArgs) -> CliResult<Vec<Moved>> {

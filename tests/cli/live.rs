@@ -197,6 +197,33 @@ fn committed(config: &str) -> Vec<Value> {
 }
 
 #[test]
+fn seek_and_lag_know_the_topics_of_a_regular_expression_and_of_nights_that_are_there() {
+    let scene = Scene::with(0..9, "now");
+    let config = scene.config();
+    let text = fs::read_to_string(&config).unwrap();
+    let reads = |topics: &str| fs::write(&config, text.replace("[\"alerts\"]", topics)).unwrap();
+    let asks = |args: &[&str]| run(args.iter().chain(&["--config", &config, "--source", "ztf", "--json"]));
+    for topics in ["[\"^aler.*\"]", "[\"alerts\", \"late_{night}\"]"] {
+        reads(topics);
+        let lag = asks(&["lag", "newcomer", "--over", "0"]).exits(0).lines();
+        let behind: u64 = lag.iter().map(|line| line["lag"].as_u64().unwrap()).sum();
+        assert_eq!((lag.len(), behind), (3, 9), "{topics}");
+        assert_eq!(
+            asks(&["seek", "g", "--to", "latest"]).exits(0).lines().len(),
+            3,
+            "{topics}"
+        );
+    }
+    for (topics, named) in [("[\"^other.*\"]", "`^other.*`"), ("[\"late_{night}\"]", "`nights`")] {
+        reads(topics);
+        for args in [&["lag", "g", "--over", "0"][..], &["seek", "g", "--to", "earliest"]] {
+            let said = asks(args).exits(1).error();
+            assert!(said["message"].as_str().unwrap().contains(named), "{said}");
+        }
+    }
+}
+
+#[test]
 fn a_seek_to_offsets_moves_only_the_partitions_it_names() {
     let scene = Scene::with(0..30, "now");
     let config = scene.config();

@@ -7,5 +7,6 @@ mod broker;
 mod chaos;
 mod guarantees;
 mod limits;
+mod ports;
 mod reading;
 mod real;

@@ -13,8 +13,9 @@ use super::Check;
 use crate::decode::{DecodeError, Decoder};
 use crate::source::kafka::client::Clients;
 use crate::source::kafka::config::LiveConfig;
-use crate::source::kafka::nights::{NightStart, Window};
+use crate::source::kafka::nights::NightStart;
 use crate::source::kafka::probe::Probe;
+use crate::source::kafka::topics::{Found, Topics};
 use crate::units::counted;
 
 /// How long an address may take to accept a connection.
@@ -55,8 +56,10 @@ impl Live {
         let probe = probe.map_err(|e| failed("brokers", e.to_string()))?;
         let user = clients.user().map_or("no user".into(), |user| format!("user `{user}`"));
         passed("brokers", format!("answer ({user})"));
-        let topics = self.topics(&probe).map_err(|e| failed("topics", e))?;
-        passed("topics", self.there(&probe, &topics).map_err(|e| failed("topics", e))?);
+        let topics = Topics::of(&self.config, self.nights, Utc::now());
+        let found = probe.find(&topics).map_err(|e| failed("topics", e.to_string()))?;
+        passed("topics", Self::there(&found).map_err(|e| failed("topics", e))?);
+        let topics = found.names;
         passed("group", self.usable(&probe, &topics).map_err(|e| failed("group", e))?);
         passed("alert", self.decoded(&probe, &topics).map_err(|e| failed("alert", e))?);
         Ok(())
@@ -66,52 +69,17 @@ impl Live {
         format!("source {} {what}", self.name)
     }
 
-    /// The names of now: the literal ones, and what the regular expressions match.
-    fn topics(&self, probe: &Probe) -> Result<Vec<String>, String> {
-        let window = Window {
-            nights: self.config.nights,
-            starts_at: self.nights,
-            first: None,
-            last: None,
-        };
-        let mut names = Vec::new();
-        for name in window.topics(&self.config.patterns(), Utc::now()) {
-            if !name.starts_with('^') {
-                names.push(name);
-                continue;
-            }
-            let matched = probe.matching(&name).map_err(|error| error.to_string())?;
-            if matched.is_empty() {
-                return Err(format!("no topic matches `{name}`"));
-            }
-            names.extend(matched);
+    fn there(found: &Found) -> Result<String, String> {
+        if !found.missing.is_empty() {
+            return Err(format!("there is no topic `{}`", found.missing.join("`, `")));
         }
-        names.sort();
-        names.dedup();
-        Ok(names)
-    }
-
-    fn there(&self, probe: &Probe, topics: &[String]) -> Result<String, String> {
-        let found = probe.existing(topics).map_err(|error| error.to_string())?;
-        let is_there = |topic: &String| found.iter().any(|(there, _)| there == topic);
-        let literal = |topic: &&String| self.config.topics.contains(*topic);
-        let missing: Vec<&str> = topics
-            .iter()
-            .filter(|topic| literal(topic) && !is_there(topic))
-            .map(String::as_str)
-            .collect();
-        if !missing.is_empty() {
-            return Err(format!("there is no topic `{}`", missing.join("`, `")));
-        }
-        let partitions: usize = found.iter().map(|(_, partitions)| partitions).sum();
-        let absent = topics.len() - found.len();
-        let nights = match absent {
+        let nights = match found.absent_nights {
             0 => String::new(),
             1 => "; 1 nightly one is not there (yet, or any more)".to_owned(),
             absent => format!("; {absent} nightly ones are not there (yet, or any more)"),
         };
-        let partitions = counted(partitions, "partition");
-        Ok(format!("{} with {partitions}{nights}", found.len()))
+        let partitions = counted(found.partitions, "partition");
+        Ok(format!("{} with {partitions}{nights}", found.names.len()))
     }
 
     fn usable(&self, probe: &Probe, topics: &[String]) -> Result<String, String> {

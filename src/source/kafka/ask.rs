@@ -75,6 +75,21 @@ pub(crate) fn partitions<C: ConsumerContext>(
     Ok(parts)
 }
 
+/// Gives the names of all topics that the user may see and that a regular expression (`^...`) matches. The brokers' own
+/// rules for expressions differ from these in what names of topics do not need.
+pub(crate) fn matching<C: ConsumerContext>(
+    consumer: &BaseConsumer<C>,
+    expression: &str,
+) -> Result<Vec<String>, LiveError> {
+    let regex = regex::Regex::new(expression).map_err(|_| LiveError::Regex {
+        text: expression.to_owned(),
+    })?;
+    let found = consumer.fetch_metadata(None, ASK_WITHIN);
+    let found = found.map_err(|error| LiveError::call("ask for the topics", &error))?;
+    let names = found.topics().iter().map(|topic| topic.name().to_owned());
+    Ok(names.filter(|name| regex.is_match(name)).collect())
+}
+
 /// Gives what the group committed; a partition without a commit is not in the answer.
 pub(crate) fn committed<C: ConsumerContext>(
     consumer: &BaseConsumer<C>,

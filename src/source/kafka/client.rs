@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use rdkafka::ClientConfig;
+use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
 use super::error::LiveError;
+use super::security::{self, Security};
 
 /// What every consumer starts from; `specs` for the reasons are in the crate's documentation of live sources.
 const CONSUMER: &[(&str, &str)] = &[
@@ -143,6 +145,11 @@ impl PassThrough {
         Self(pairs.into_iter().collect())
     }
 
+    fn conflicts(&self) -> Vec<LiveError> {
+        let value = |key: &str| self.0.get(key).and_then(|value| resolve(key, value).ok());
+        security::conflicts(&self.0, value)
+    }
+
     /// Sets one more.
     pub fn set(&mut self, key: impl Into<String>, value: impl Into<String>) {
         self.0.insert(key.into(), value.into());
@@ -202,6 +209,9 @@ impl Clients {
             refuse(key, value)?;
             settings.insert(key.clone(), resolve(key, value)?);
         }
+        if let Some(conflict) = pass_through.conflicts().into_iter().next() {
+            return Err(conflict);
+        }
         let clients = Self { brokers, settings };
         clients.check()?;
         Ok(clients)
@@ -221,6 +231,7 @@ impl Clients {
             });
             problems.extend(checked.err());
         }
+        problems.extend(pass_through.conflicts());
         problems
     }
 
@@ -242,6 +253,11 @@ impl Clients {
             .get("sasl.username")
             .or_else(|| self.settings.get("sasl.user.name"))
             .map(String::as_str)
+    }
+
+    /// Gives what the settings ask for of SASL and TLS.
+    pub(crate) fn security(&self) -> Security {
+        Security::of(self.settings.get("security.protocol").map(String::as_str))
     }
 
     /// Gives a setting's number, or what it is without one (consumers only).
@@ -299,6 +315,10 @@ impl Clients {
 
     fn base(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
+        // Why a connection failed stands in the log alone, whatever level a person reads.
+        if (config.log_level as i32) < RDKafkaLogLevel::Info as i32 {
+            config.set_log_level(RDKafkaLogLevel::Info);
+        }
         config
             .set("bootstrap.servers", &self.brokers)
             .set("client.id", "alertstream");
@@ -421,7 +441,13 @@ mod tests {
 
     #[test]
     fn secrets_are_in_no_debug() {
-        let table = PassThrough::new([("sasl.password".to_owned(), "hunter2".to_owned())]);
+        let settings = [
+            ("security.protocol", "SASL_SSL"),
+            ("sasl.mechanism", "PLAIN"),
+            ("sasl.username", "me"),
+            ("sasl.password", "hunter2"),
+        ];
+        let table = PassThrough::new(settings.map(|(key, value)| (key.to_owned(), value.to_owned())));
         assert!(!format!("{table:?}").contains("hunter2"));
         #[cfg(feature = "kafka-tls")]
         {

@@ -72,6 +72,7 @@ impl ClientContext for Context {
             }
             _ => tracing::debug!(target: "librdkafka", facility, ?level, "{text}"),
         }
+        self.troubles.lock().said(facility, text);
     }
 
     fn stats(&self, statistics: Statistics) {

@@ -74,7 +74,7 @@ pub enum LiveError {
     #[error(transparent)]
     Place(#[from] BadPlace),
     /// No broker answered.
-    #[error("no broker of `{brokers}` answered within {} s ({cause}); check the addresses and that the broker runs", waited.as_secs())]
+    #[error("no broker of `{brokers}` answered within {} s ({cause}); {advice}", waited.as_secs())]
     Unreachable {
         /// The configured addresses.
         brokers: String,
@@ -82,6 +82,18 @@ pub enum LiveError {
         waited: Duration,
         /// The last error.
         cause: String,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// The port answers in another protocol than `security.protocol` says.
+    #[error("the port does not speak {what} ({cause}); set `security.protocol` to {instead}")]
+    NotSpoken {
+        /// SASL or TLS.
+        what: &'static str,
+        /// What librdkafka says.
+        cause: String,
+        /// What may be right.
+        instead: &'static str,
     },
     /// The brokers refuse the credentials.
     #[error(
@@ -126,6 +138,15 @@ pub enum LiveError {
     NoSuchTopic {
         /// The topic.
         topic: String,
+    },
+    /// None of the nights has a topic.
+    #[error("none of the nights that `nights` covers has a topic; name topics that are there")]
+    NoNight,
+    /// A regular expression matches none of the topics.
+    #[error("no topic matches `{text}`")]
+    NoneMatches {
+        /// The expression.
+        text: String,
     },
     /// A partition that is named does not exist.
     #[error("the partition `kafka:{topic}/{partition}` does not exist; nothing was changed")]

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use rdkafka::consumer::{BaseConsumer, Consumer, DefaultConsumerContext};
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::Message;
 use rdkafka::{Offset, Timestamp};
 use serde::Serialize;
@@ -16,11 +16,13 @@ use super::ask::{self, Part};
 use super::client::Clients;
 use super::error::LiveError;
 use super::gaps::ResetPolicy;
+use super::heard::{self, Heard};
 use super::lanes::lane_of;
 use super::nights::{NightStart, TopicPattern};
 use super::place::{Mark, Start};
 use super::retention;
 use super::starts::{self, Commits, StartPlan};
+use super::topics::{Found, Topics};
 
 /// How far a group is in one partition.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -44,7 +46,7 @@ pub struct PartitionLag {
 
 /// A group on a cluster, without joining it.
 pub struct GroupView {
-    consumer: BaseConsumer<DefaultConsumerContext>,
+    consumer: BaseConsumer<Heard>,
     clients: Clients,
     group: String,
 }
@@ -53,23 +55,22 @@ impl GroupView {
     /// Connects.
     ///
     /// # Errors
-    /// No broker answers within `within`.
+    /// No broker answers within `within`, or the credentials are refused.
     pub fn connect(clients: &Clients, group: &str, within: Duration) -> Result<Self, LiveError> {
-        let made = clients.consumer(group, 0).create();
-        let consumer: BaseConsumer = made.map_err(|error| LiveError::call("make the client", &error))?;
-        if let Err(error) = consumer.fetch_metadata(None, within) {
-            let brokers = clients.brokers().to_owned();
-            return Err(LiveError::Unreachable {
-                brokers,
-                waited: within,
-                cause: error.to_string(),
-            });
-        }
         Ok(Self {
-            consumer,
+            consumer: heard::connect(clients, group, within)?,
             clients: clients.clone(),
             group: group.to_owned(),
         })
+    }
+
+    /// Gives which topics are there.
+    ///
+    /// # Errors
+    /// No topic matches a regular expression; a topic may not be read; a question was not answered.
+    pub fn find(&self, topics: &Topics) -> Result<Found, LiveError> {
+        let found = topics.find(&self.consumer);
+        found.map_err(|error| error.of_user(self.clients.user()))
     }
 
     /// Gives how far the group is in each partition of the topics; with no topic named, in all that it has a commit for.

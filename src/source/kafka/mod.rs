@@ -21,6 +21,7 @@ mod ends;
 pub mod error;
 pub mod gaps;
 pub mod groups;
+mod heard;
 mod lanes;
 mod message;
 pub mod nights;
@@ -30,8 +31,10 @@ pub mod probe;
 pub mod report;
 mod retention;
 mod run;
+mod security;
 mod session;
 mod starts;
+pub mod topics;
 mod troubles;
 pub mod writer;
 

@@ -6,29 +6,17 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use parking_lot::Mutex;
-use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::Offset;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::message::Message;
-use rdkafka::{ClientContext, Offset};
 
 use super::ask::{self, ASK_WITHIN, Part};
 use super::client::Clients;
 use super::error::LiveError;
+use super::heard::{self, Heard};
 use super::lanes::lane_of;
-use super::troubles::Troubles;
-
-/// Keeps what the brokers say of credentials and rights.
-struct Heard(Mutex<Troubles>);
-
-impl ClientContext for Heard {
-    fn error(&self, error: KafkaError, reason: &str) {
-        let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
-        self.0.lock().event(code, reason, Instant::now());
-    }
-}
-
-impl ConsumerContext for Heard {}
+use super::topics::{Found, Topics};
 
 /// A connected client that asks.
 pub struct Probe {
@@ -43,57 +31,20 @@ impl Probe {
     /// # Errors
     /// No broker answers within `within`, or the credentials are refused.
     pub fn connect(clients: &Clients, group: &str, within: Duration) -> Result<Self, LiveError> {
-        let user = clients.user();
-        let heard = Heard(Mutex::new(Troubles::new(group, user)));
-        let made = clients.consumer(group, 0).create_with_context(heard);
-        let consumer: BaseConsumer<Heard> = made.map_err(|error| LiveError::call("make the client", &error))?;
-        let begun = Instant::now();
-        while let Err(error) = consumer.fetch_metadata(None, Duration::from_secs(1)) {
-            // Serves the error events: refused credentials are among them.
-            while consumer.poll(Duration::ZERO).is_some() {}
-            let mut troubles = consumer.context().0.lock();
-            if let Some(fatal) = troubles.fatal(Instant::now()) {
-                return Err(fatal);
-            }
-            if begun.elapsed() >= within {
-                return Err(LiveError::Unreachable {
-                    brokers: clients.brokers().to_owned(),
-                    waited: within,
-                    cause: troubles.last().map_or_else(|| error.to_string(), str::to_owned),
-                });
-            }
-        }
         Ok(Self {
-            consumer,
+            consumer: heard::connect(clients, group, within)?,
             group: group.to_owned(),
-            user: user.map(str::to_owned),
+            user: clients.user().map(str::to_owned),
         })
     }
 
-    /// Gives the names of all topics that the user may see and that a regular expression (`^...`) matches. The brokers'
-    /// own rules for expressions differ from these in what names of topics do not need.
+    /// Gives which topics are there.
     ///
     /// # Errors
-    /// The expression is not one; the question was not answered.
-    pub fn matching(&self, expression: &str) -> Result<Vec<String>, LiveError> {
-        let regex = regex::Regex::new(expression).map_err(|_| LiveError::Regex {
-            text: expression.to_owned(),
-        })?;
-        let found = self.consumer.fetch_metadata(None, ASK_WITHIN);
-        let found = found.map_err(|error| LiveError::call("ask for the topics", &error))?;
-        let names = found.topics().iter().map(|topic| topic.name().to_owned());
-        Ok(names.filter(|name| regex.is_match(name)).collect())
-    }
-
-    /// Gives which of the topics exist, each with its number of partitions.
-    ///
-    /// # Errors
-    /// A topic may not be read; the question was not answered.
-    pub fn existing(&self, topics: &[String]) -> Result<Vec<(String, usize)>, LiveError> {
-        let parts = self.parts(topics)?;
-        let count = |topic: &String| parts.iter().filter(|part| *part.topic == **topic).count();
-        let counted = topics.iter().map(|topic| (topic.clone(), count(topic)));
-        Ok(counted.filter(|(_, partitions)| *partitions > 0).collect())
+    /// No topic matches a regular expression; a topic may not be read; the question was not answered.
+    pub fn find(&self, topics: &Topics) -> Result<Found, LiveError> {
+        let found = topics.find(&self.consumer);
+        found.map_err(|error| error.of_user(self.user.as_deref()))
     }
 
     /// Gives in how many partitions of the topics the group has a commit: a question that needs a right to the group.

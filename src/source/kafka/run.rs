@@ -18,6 +18,7 @@ use super::commit::Committer;
 use super::context::{Context, State};
 use super::ends::Ends;
 use super::error::LiveError;
+use super::heard::SERVE;
 use super::lanes::Lanes;
 use super::nights::{NIGHTS_MAX, Window};
 use super::place::{End, Start};
@@ -149,19 +150,14 @@ fn connect(consumer: &BaseConsumer<Context>, source: &KafkaSource, session: &Ses
         let answer = consumer.fetch_metadata(topics.first().map(String::as_str), Duration::from_secs(1));
         let Err(error) = answer else { return Ok(()) };
         // Serves the error events: refused credentials are among them.
-        while consumer.poll(Duration::ZERO).is_some() {}
+        while consumer.poll(SERVE).is_some() {}
         let mut troubles = consumer.context().troubles.lock();
         if let Some(fatal) = troubles.fatal(Instant::now()) {
             return Err(fatal);
         }
         let waited = begun.elapsed();
         if waited >= source.timing.connect_within || consumer.context().intake.is_closing() {
-            let cause = troubles.last().map_or_else(|| error.to_string(), str::to_owned);
-            return Err(LiveError::Unreachable {
-                brokers: source.clients.brokers().to_owned(),
-                waited,
-                cause,
-            });
+            return Err(troubles.unreachable(&source.clients, waited, &error));
         }
     }
 }

@@ -6,9 +6,11 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
+use super::client::Clients;
 use super::error::{LiveError, Trouble, trouble};
+use super::security::{self, bare};
 
 /// Refused credentials, a refused group or topic end the stream when this time brings no change: a few attempts.
 const GRACE: Duration = Duration::from_secs(3);
@@ -25,6 +27,8 @@ pub(crate) struct Troubles {
     reset: bool,
     logged: HashMap<i32, Instant>,
     last: Option<String>,
+    /// What the log said last of a connection that failed.
+    failed: Option<String>,
 }
 
 impl Troubles {
@@ -39,7 +43,7 @@ impl Troubles {
     /// Takes an event in.
     pub(crate) fn event(&mut self, code: RDKafkaErrorCode, reason: &str, now: Instant) {
         let kind = trouble(code);
-        let cause = reason.to_owned();
+        let cause = bare(reason).to_owned();
         match kind {
             Trouble::EndOfPartition => return,
             Trouble::Absent => {
@@ -50,10 +54,10 @@ impl Troubles {
             Trouble::Credentials | Trouble::Tls => {
                 // librdkafka tries again and again, and tells a refusal only once.
                 let (user, cause) = (self.user.clone(), cause.clone());
-                let error = match kind {
+                let error = security::not_spoken(&cause).unwrap_or(match kind {
                     Trouble::Credentials => LiveError::Credentials { user, cause },
                     _ => LiveError::Tls { cause },
-                };
+                });
                 self.denied.get_or_insert((now, error));
             }
             Trouble::Group => {
@@ -73,8 +77,18 @@ impl Troubles {
             }
             Trouble::Connection | Trouble::Other => {}
         }
-        self.last = Some(cause);
+        // That all brokers are down says less than what went wrong with one.
+        if code != RDKafkaErrorCode::AllBrokersDown {
+            self.last = Some(cause);
+        }
         self.log(code, reason, now);
+    }
+
+    /// Takes a line of librdkafka's log in: some connections that fail are told nowhere else.
+    pub(crate) fn said(&mut self, facility: &str, text: &str) {
+        if facility == "FAIL" {
+            self.failed = Some(bare(text).to_owned());
+        }
     }
 
     /// Takes in that the client can do no more.
@@ -111,9 +125,20 @@ impl Troubles {
         self.reset = true;
     }
 
-    /// Gives what the last event said.
-    pub(crate) fn last(&self) -> Option<&str> {
-        self.last.as_deref()
+    /// Makes the error of brokers that did not answer, with what is known of the reason.
+    pub(crate) fn unreachable(&self, clients: &Clients, waited: Duration, error: &KafkaError) -> LiveError {
+        let told = self.failed.clone().or_else(|| self.last.clone());
+        let cause = told.unwrap_or_else(|| error.to_string());
+        // A broker that goes down says the same for a moment: only where nothing ever answered does it mean the port.
+        if let Some(error) = security::not_spoken(&cause) {
+            return error;
+        }
+        LiveError::Unreachable {
+            brokers: clients.brokers().to_owned(),
+            waited,
+            advice: clients.security().advice(&cause),
+            cause,
+        }
     }
 
     fn log(&mut self, code: RDKafkaErrorCode, reason: &str, now: Instant) {

@@ -17,6 +17,7 @@ use rdkafka::producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer}
 
 use super::client::Clients;
 use super::error::{LiveError, Trouble, trouble};
+use super::heard;
 use crate::units::counted;
 
 /// How long a send waits for room before it fails: nothing arrives any more.
@@ -24,6 +25,9 @@ const ROOM_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long a topic may take to appear.
 const APPEARS_WITHIN: Duration = Duration::from_secs(3);
+
+/// How long the brokers may take to answer before a topic is made.
+const REACH_WITHIN: Duration = Duration::from_secs(20);
 
 /// Sends to one topic. Its calls block; run them off the async threads.
 pub struct TopicWriter {
@@ -70,6 +74,7 @@ impl TopicWriter {
     /// # Errors
     /// No broker answers within `within`; the topic does not exist; a setting is not valid.
     pub fn connect(clients: &Clients, topic: &str, within: Duration) -> Result<Self, LiveError> {
+        drop(heard::connect(clients, "", within)?);
         let confirmed = Confirmations::default();
         let made = clients.producer().create_with_context(confirmed.clone());
         let producer: ThreadedProducer<Confirmations> =
@@ -77,11 +82,7 @@ impl TopicWriter {
         let until = std::time::Instant::now() + APPEARS_WITHIN;
         loop {
             let found = producer.client().fetch_metadata(Some(topic), within);
-            let found = found.map_err(|error| LiveError::Unreachable {
-                brokers: clients.brokers().to_owned(),
-                waited: within,
-                cause: confirmed.last.lock().take().unwrap_or_else(|| error.to_string()),
-            })?;
+            let found = found.map_err(|error| LiveError::call("ask for the topic", &error))?;
             let mut missing = found.topics().iter().filter_map(|known| known.error());
             if !missing.any(|error| trouble(error.into()) == Trouble::Absent) {
                 break;
@@ -155,11 +156,17 @@ impl TopicWriter {
 /// Creates a topic with this many partitions; one that exists stays as it is.
 ///
 /// # Errors
-/// The broker refuses (permissions, a broker without admin requests).
+/// No broker answers; it refuses (permissions, a broker without admin requests).
 ///
 /// # Cancel safety
 /// The request may have been carried out.
 pub async fn create_topic(clients: &Clients, topic: &str, partitions: i32) -> Result<(), LiveError> {
+    let (asking, within) = (clients.clone(), REACH_WITHIN);
+    let reached = tokio::task::spawn_blocking(move || heard::connect(&asking, "", within).map(drop));
+    match reached.await {
+        Ok(reached) => reached?,
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    }
     let admin: Result<AdminClient<DefaultClientContext>, _> = clients.admin().create();
     let admin = admin.map_err(|error| LiveError::call("make the admin client", &error))?;
     let wanted = NewTopic::new(topic, partitions, TopicReplication::Fixed(-1));

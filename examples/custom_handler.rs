@@ -48,7 +48,7 @@ pub(crate) async fn brightest(path: &str) -> Result<(BTreeMap<String, f64>, u64)
     let input = Input {
         source: Box::new(source),
         stream: StreamConfig::default(),
-        ready: None,
+        at_rest: None,
     };
 
     let handler = Arc::new(Brightest::default());

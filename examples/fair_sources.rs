@@ -79,14 +79,18 @@ pub(crate) async fn race(flood: i64, trickle: u32, seconds: u32) -> (u64, Vec<Du
     (0..flood).for_each(|n| topics[0].push(0, packet(n)));
     let inputs = ["flood", "trickle"].into_iter().zip(&topics).map(|(name, topic)| {
         let source = Box::new(MemorySource::new(name, topic, "group"));
-        let (stream, ready) = (
+        let (stream, at_rest) = (
             StreamConfig {
                 max_span: usize::MAX,
                 ..Default::default()
             },
             None,
         );
-        Input { source, stream, ready }
+        Input {
+            source,
+            stream,
+            at_rest,
+        }
     });
     let (handler, stop) = (
         Slow(Instant::now() + QUEUED_AFTER, Arc::default()),

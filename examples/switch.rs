@@ -66,7 +66,7 @@ impl Backend {
         Ok(Input {
             source,
             stream: StreamConfig::default(),
-            ready: None,
+            at_rest: None,
         })
     }
 }

@@ -44,8 +44,8 @@ use feed::{Feed, FeedCounts};
 const UNHURRIED: Duration = Duration::from_secs(24 * 3600);
 /// How often the queue's gauges that change with time alone are set.
 const OBSERVE_EVERY: Duration = Duration::from_secs(5);
-/// How often a source that is not ready is asked again.
-const READY_LOOK: Duration = Duration::from_millis(50);
+/// How often the sources are asked whether they are at rest.
+const REST_LOOK: Duration = Duration::from_millis(50);
 
 /// One source of a run.
 pub struct Input {
@@ -53,17 +53,18 @@ pub struct Input {
     pub source: Box<dyn Source>,
     /// Its stream's settings.
     pub stream: StreamConfig,
-    /// Says when idleness begins to count; `None` is from the start.
-    pub ready: Option<Ready>,
+    /// Says when idleness counts; `None` is always.
+    pub at_rest: Option<AtRest>,
 }
 
-/// Says whether a source has what it needs to deliver: a live one waits for its first assignment.
-pub type Ready = Box<dyn Fn() -> bool + Send + Sync>;
+/// Says whether a source has delivered all that it could: a live one may be waiting for partitions of its own, or have
+/// found no room.
+pub type AtRest = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// When a run ends before its sources do.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// After so long without a delivery.
+    /// After so long without a delivery, while every source is at rest.
     pub until_idle: Option<Duration>,
     /// How long deliveries may take to settle after the stop token was cancelled.
     pub drain_within: Duration,
@@ -165,11 +166,11 @@ impl Pipeline {
         let began = Instant::now();
         let deliveries = Arc::new(Deliveries::new());
         let mut feeds = JoinSet::new();
-        let (mut running, mut ready) = (Vec::new(), Vec::new());
+        let (mut running, mut at_rest) = (Vec::new(), Vec::new());
         for input in inputs {
             let wait_within = input.stream.wait_within;
             let (alerts, control) = open(input.source, input.stream);
-            ready.extend(input.ready);
+            at_rest.extend(input.at_rest);
             let counts = Arc::new(FeedCounts::default());
             let (deliveries, put) = (deliveries.clone(), self.entrance());
             let feed = Feed {
@@ -188,7 +189,7 @@ impl Pipeline {
                 counts,
             });
         }
-        let why = until_end(&mut feeds, &self.pool, idle(&deliveries, limits, &ready), &stop).await;
+        let why = until_end(&mut feeds, &self.pool, idle(&deliveries, limits, &at_rest), &stop).await;
         let totals: Vec<_> = running
             .iter()
             .map(|one| (one.observer.clone(), one.counts.clone()))
@@ -264,15 +265,24 @@ async fn observe(queue: FairQueue<QueueKey, Job>) -> Infallible {
     }
 }
 
-/// Waits until nothing was delivered for the given time, which begins when every source is ready.
-async fn idle(deliveries: &Deliveries, limits: &Limits, ready: &[Ready]) {
-    if limits.until_idle.is_some() {
-        while !ready.iter().all(|ready| ready()) {
-            tokio::time::sleep(READY_LOOK).await;
-            deliveries.happened();
+/// Waits until nothing was delivered for the given time, all of it with every source at rest.
+async fn idle(deliveries: &Deliveries, limits: &Limits, at_rest: &[AtRest]) {
+    let is_at_rest = || at_rest.iter().all(|at_rest| at_rest());
+    loop {
+        tokio::select! {
+            () = deliveries.idle(limits.until_idle) => {}
+            () = tokio::time::sleep(REST_LOOK), if limits.until_idle.is_some() => {
+                if !is_at_rest() {
+                    deliveries.happened();
+                }
+                continue;
+            }
         }
+        if is_at_rest() {
+            return;
+        }
+        deliveries.happened();
     }
-    deliveries.idle(limits.until_idle).await;
 }
 
 fn fed_error(fed: Result<Result<(), SourceError>, tokio::task::JoinError>) -> Option<PipelineError> {

@@ -77,22 +77,23 @@ impl Handler for Slow {
     }
 }
 
-/// The client's process: handles alerts for so long (0: until nothing came for 5 s), and prints the peak of its
+/// The client's process: handles alerts for so long (0: until nothing is left for 5 s), and prints the peak of its
 /// resident memory in kB and how many alerts were done.
 pub(crate) fn handle(bootstrap: &str, topic: &str, seconds: u64) {
     let mut config = LiveConfig::new(bootstrap, &[topic]);
     config.start = Start::Earliest;
     let source = KafkaSource::new(SourceId::new("burst"), "burst", config).unwrap();
+    let caught_up = source.caught_up();
     let input = Input {
         source: Box::new(source),
         stream: StreamConfig {
             budget: ByteBudget::new(BYTES_MAX),
             ..StreamConfig::default()
         },
-        ready: None,
+        at_rest: Some(Box::new(move || caught_up.is_so())),
     };
     let limits = Limits {
-        until_idle: (seconds == 0).then_some(Duration::from_secs(60)),
+        until_idle: (seconds == 0).then_some(Duration::from_secs(5)),
         ..Limits::default()
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()

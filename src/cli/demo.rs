@@ -275,7 +275,7 @@ impl Stage {
         let input = pipeline::Input {
             source,
             stream,
-            ready: None,
+            at_rest: None,
         };
         let ended = pipeline.run(vec![input], &Limits::default(), self.stop.clone()).await;
         if ended.interrupted {

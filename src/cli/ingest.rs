@@ -64,6 +64,9 @@ pub(super) struct IngestArgs {
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     batch: u32,
     /// Ends when nothing was delivered for so long; for a live source.
+    ///
+    /// The time counts only while everything in its topics is read, here or by the other members of its group. What a
+    /// killed member had comes to the others when its session ends (45 s unless set).
     #[arg(long, value_name = "SECONDS", value_parser = super::values::idle_seconds)]
     until_idle: Option<Duration>,
     /// Ends with exit code 1 when anything was refused.
@@ -110,7 +113,7 @@ pub(super) async fn run(call: &Call, args: &IngestArgs) -> CliResult {
     let budget = from.budget(config.queue.bytes_max, 1);
     let Opened {
         source,
-        ready,
+        at_rest,
         files,
         wait_within,
     } = from.open(name, None, &decoder).await?;
@@ -120,7 +123,11 @@ pub(super) async fn run(call: &Call, args: &IngestArgs) -> CliResult {
         dead_letters: Arc::new(Named::new(archive.dead_letters())),
         ..StreamConfig::default()
     };
-    let input = pipeline::Input { source, stream, ready };
+    let input = pipeline::Input {
+        source,
+        stream,
+        at_rest,
+    };
     let limits = Limits {
         until_idle: args.until_idle,
         ..Limits::default()

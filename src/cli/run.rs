@@ -71,6 +71,9 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_alerts: Option<u64>,
     /// Ends when nothing was delivered for so long.
+    ///
+    /// With a live source that time counts only while everything in its topics is read, here or by the other members of
+    /// its group. What a killed member had comes to the others when its session ends (45 s unless set).
     #[arg(long, value_name = "SECONDS", value_parser = values::idle_seconds)]
     until_idle: Option<Duration>,
     /// Writes the summary to a file, as JSON; the file is made before the run begins.
@@ -225,7 +228,7 @@ async fn inputs(
         let budget = from.budget(bytes_max, sources);
         let Opened {
             source,
-            ready,
+            at_rest,
             wait_within,
             ..
         } = from.open(id, archive, decoder).await?;
@@ -234,7 +237,11 @@ async fn inputs(
             wait_within,
             ..streams.clone()
         };
-        inputs.push(pipeline::Input { source, stream, ready });
+        inputs.push(pipeline::Input {
+            source,
+            stream,
+            at_rest,
+        });
     }
     Ok(inputs)
 }

@@ -11,7 +11,7 @@ use crate::archive::groups::{DEFAULT_BLOCK_SIZE, Groups};
 use crate::config::SourceConfig;
 use crate::decode::Decoder;
 use crate::nearest::nearest;
-use crate::pipeline::Ready;
+use crate::pipeline::AtRest;
 use crate::query::{NightStart, Query};
 use crate::record::SourceId;
 use crate::source::Source;
@@ -19,7 +19,6 @@ use crate::source::archive::{ArchiveConfig, ArchiveSource};
 use crate::source::files::{FilesProgress, FilesSource};
 use crate::source::kafka::KafkaSource;
 use crate::source::kafka::place::End;
-use crate::source::kafka::report::LiveReport;
 use crate::stream::ByteBudget;
 
 /// Where a source reads.
@@ -44,7 +43,7 @@ pub(super) struct Opened {
     /// The source.
     pub(super) source: Box<dyn Source>,
     /// When idleness counts, for a source that is given its lanes by others.
-    pub(super) ready: Option<Ready>,
+    pub(super) at_rest: Option<AtRest>,
     /// How far files are read.
     pub(super) files: Option<FilesProgress>,
     /// How long it waits for schemas when it has nothing else to do.
@@ -104,7 +103,7 @@ impl From {
 
     /// Opens it: joins or makes the group of an archive source.
     pub(super) async fn open(self, id: SourceId, archive: Option<&Archive>, decoder: &Decoder) -> CliResult<Opened> {
-        let (mut ready, mut files) = (None, None);
+        let (mut at_rest, mut files) = (None, None);
         let wait_within = self.has_an_end().then_some(WAIT_WITHIN);
         let source: Box<dyn Source> = match self {
             Self::Archive {
@@ -126,13 +125,14 @@ impl From {
                 Box::new(source)
             }
             Self::Live(source) => {
-                ready = Some(was_assigned(source.report()));
+                let caught_up = source.caught_up();
+                at_rest = Some(Box::new(move || caught_up.is_so()) as AtRest);
                 source
             }
         };
         Ok(Opened {
             source,
-            ready,
+            at_rest,
             files,
             wait_within,
         })
@@ -144,11 +144,6 @@ impl From {
 fn part(bytes_max: u64, sources: usize, is_live: bool) -> usize {
     let part = usize::try_from(bytes_max).unwrap_or(usize::MAX) / sources.max(1);
     if is_live { part / 5 * 4 } else { part }
-}
-
-/// Idleness of a live source counts from its first assignment.
-fn was_assigned(report: LiveReport) -> Ready {
-    Box::new(move || report.counts().rebalances > 0)
 }
 
 /// Refuses a source that the configuration does not have.

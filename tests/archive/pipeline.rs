@@ -28,7 +28,7 @@ async fn ingest(archive: &Archive, paths: Vec<PathBuf>) -> (Ended, IngestStats) 
             dead_letters: Arc::new(archive.dead_letters()),
             ..StreamConfig::default()
         },
-        ready: None,
+        at_rest: None,
     };
     let writer = ArchiveWriter::new(archive, 2);
     let processor = ProcessorConfig {

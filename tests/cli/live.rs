@@ -55,7 +55,7 @@ impl Scene {
     }
 
     /// Sends to one partition.
-    fn send_to(&self, partition: i32, packets: impl Iterator<Item = Vec<u8>>) {
+    pub(crate) fn send_to(&self, partition: i32, packets: impl Iterator<Item = Vec<u8>>) {
         let producer: BaseProducer = ClientConfig::new()
             .set("bootstrap.servers", self.broker.bootstrap())
             .create()

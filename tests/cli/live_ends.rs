@@ -1,4 +1,5 @@
-//! How a run over a live topic ends in the middle of its work: a second signal, and a broker that is gone.
+//! How a run over a live topic ends in the middle of its work: a second signal, a broker that is gone, and another
+//! member that was killed.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -17,11 +18,15 @@ fn large(n: u64) -> Vec<u8> {
 
 /// A scene of six such packets, and a run over them that waits in the middle of its first line: nothing is settled.
 fn stuck() -> (Scene, Child, ChildStdout) {
-    let scene = Scene::with(0..0, "none");
+    stuck_until("none")
+}
+
+fn stuck_until(end: &str) -> (Scene, Child, ChildStdout) {
+    let scene = Scene::with(0..0, end);
     let text = fs::read_to_string(scene.config()).unwrap();
     let sink = "[sink]\nkind = \"ndjson\"\nfields = [\"alert_id\", \"cutoutScience.stampData\"]\n";
     fs::write(scene.config(), text + sink).unwrap();
-    scene.send((0..6).map(large));
+    (0..3).for_each(|p| scene.send_to(p, (0..2).map(|n| large(2 * u64::try_from(p).unwrap() + n))));
     let mut child = command()
         .args(["run", "--config", &scene.config()])
         .stdout(Stdio::piped())
@@ -73,4 +78,31 @@ fn a_live_commit_that_cannot_be_confirmed_is_exit_3_and_comes_again() {
     scene.broker.up().unwrap();
     let again = run(["run", "--config", &scene.config(), "--until-idle", "1"]).exits(0);
     assert_eq!(again.lines().len(), 6);
+}
+
+/// Starts a member beside one that is stuck, kills that one as soon as the new one has read something, and gives the
+/// lines of the new one.
+fn outlives(end: &str, more: &[&str]) -> Vec<String> {
+    let (scene, mut killed, _lines) = stuck_until(end);
+    let mut child = command()
+        .args(["run", "--config", &scene.config()])
+        .args(more)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut read = vec![lines.next().unwrap().unwrap()];
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    read.extend(lines.map(|line| line.unwrap()));
+    finish(child).exits(0);
+    read.sort();
+    read.dedup();
+    read
+}
+
+#[test]
+fn idleness_does_not_count_while_the_partitions_of_a_killed_member_are_unread() {
+    assert_eq!(outlives("none", &["--until-idle", "1"]).len(), 6);
 }

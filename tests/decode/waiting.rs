@@ -95,7 +95,7 @@ impl Scene {
         let input = Input {
             source,
             stream,
-            ready: None,
+            at_rest: None,
         };
         let stop = self.stop.clone();
         tokio::spawn(async move { pipeline.run(vec![input], &Limits::default(), stop).await })

@@ -10,3 +10,4 @@ mod limits;
 mod ports;
 mod reading;
 mod real;
+mod waiting;

@@ -43,7 +43,7 @@ async fn a_pipeline_tells_how_old_the_oldest_alert_is() {
     let input = Input {
         source: Box::new(MemorySource::of("night", fixtures::ztf_packets(3))),
         stream: StreamConfig::default(),
-        ready: None,
+        at_rest: None,
     };
     let (stop, observer) = (CancellationToken::new(), pipeline.observer());
     let limits = Limits {

@@ -25,6 +25,7 @@ use super::ends::Ends;
 use super::error::LiveError;
 use super::lanes::{LaneState, Lanes, Phase, lane_of};
 use super::report::{Counted, LiveReport};
+use super::rest::CaughtUp;
 use super::starts::{self, Commits, Placed, StartPlan};
 use super::troubles::Troubles;
 use crate::payloads::Payloads;
@@ -39,6 +40,7 @@ pub(crate) struct Context {
     pub(crate) intake: Intake,
     pub(crate) runtime: Handle,
     pub(crate) report: LiveReport,
+    pub(crate) caught_up: CaughtUp,
     /// Where payloads are copied to.
     pub(crate) payloads: Arc<Payloads>,
     pub(crate) state: Mutex<State>,
@@ -54,6 +56,8 @@ pub(crate) struct State {
     pub(crate) lanes: Lanes,
     pub(crate) plan: StartPlan,
     pub(crate) ends: Ends,
+    /// Assignments and revocations so far, empty ones too.
+    pub(crate) assignments: u64,
     /// Everything is paused: the byte budget is full.
     pub(crate) paused: bool,
     /// The consumer is being closed: revocations commit nothing more.
@@ -86,6 +90,9 @@ impl ClientContext for Context {
             // Control records and compaction leave offsets without a message: the end is reached when the fetcher is
             // past it and nothing fetched is waiting.
             let is_empty = found.fetchq_cnt == 0 && lane.held.is_none();
+            if is_empty {
+                lane.fetched = found.next_offset;
+            }
             if is_empty && lane.end.is_some_and(|end| found.next_offset >= end) {
                 lane.next = lane.next.max(lane.end.unwrap_or(lane.next));
             }
@@ -103,6 +110,8 @@ impl ClientContext for Context {
 impl ConsumerContext for Context {
     fn rebalance(&self, consumer: &BaseConsumer<Self>, event: RespErr, list: &mut TopicPartitionList) {
         let parts = ask::parts_of(list);
+        self.state.lock().assignments += 1;
+        self.caught_up.set(false);
         if !parts.is_empty() {
             self.report.count(Counted::Rebalance);
         }

@@ -39,6 +39,8 @@ pub(crate) struct LaneState {
     pub(crate) held: Option<Held>,
     /// The broker's end of the partition as the statistics last said, or -1.
     pub(crate) high: i64,
+    /// Where the fetcher was at the last statistics, when nothing of it waited to be taken; or -1.
+    pub(crate) fetched: i64,
     /// When the last message came, or the lane was opened or resumed.
     pub(crate) moved_at: Instant,
     /// The stall was told.
@@ -66,6 +68,7 @@ impl LaneState {
             span_full: false,
             held: None,
             high: -1,
+            fetched: -1,
             moved_at: now,
             stall_told: false,
         }

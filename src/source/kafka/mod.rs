@@ -1,9 +1,10 @@
 //! The Kafka source: a live topic as lanes without an end.
 //!
 //! Owns the consumer's life: one named thread polls a `BaseConsumer` and never waits on the pipeline; a second one
-//! commits; this file is the asynchronous half that carries settlements from the intake to them. Invariants: offsets
-//! are committed only for the settled prefix of a partition, in its present epoch, after its dead letters are stored;
-//! closing ends within its time also when librdkafka does not. Must not know of decoding or of the queue.
+//! commits, and a third looks at the rest of the group when nothing is left here; this file is the asynchronous half
+//! that carries settlements from the intake to them. Invariants: offsets are committed only for the settled prefix of a
+//! partition, in its present epoch, after its dead letters are stored; closing ends within its time also when
+//! librdkafka does not. Must not know of decoding or of the queue.
 //!
 //! ```text
 //!  librdkafka ─poll→ poll thread ─deliver→ Intake ─commits()→ here (dead letters) ─Command→ poll thread ─store→
@@ -23,12 +24,14 @@ pub mod gaps;
 pub mod groups;
 mod heard;
 mod lanes;
+mod look;
 mod message;
 pub mod nights;
 pub mod place;
 mod poll;
 pub mod probe;
 pub mod report;
+mod rest;
 mod retention;
 mod run;
 mod security;
@@ -56,6 +59,7 @@ use nights::NightStart;
 use poll::{Command, Ended};
 use report::LiveReport;
 
+pub use rest::CaughtUp;
 pub use session::Clock;
 
 /// How long the threads may take to close after the last commit; librdkafka can hang when a broker is gone.
@@ -95,6 +99,7 @@ pub struct KafkaSource {
     pub(crate) clock: Clock,
     pub(crate) timing: Timing,
     pub(crate) report: LiveReport,
+    pub(crate) caught_up: CaughtUp,
     pub(crate) rewinds: Rewinds,
 }
 
@@ -127,6 +132,7 @@ impl KafkaSource {
             clock: Arc::new(Utc::now),
             timing: Timing::default(),
             report: LiveReport::default(),
+            caught_up: CaughtUp::default(),
             rewinds: Rewinds::No,
         })
     }
@@ -164,6 +170,11 @@ impl KafkaSource {
         self.report.clone()
     }
 
+    /// Gives what says whether everything is read, which lives on while the source runs.
+    pub fn caught_up(&self) -> CaughtUp {
+        self.caught_up.clone()
+    }
+
     fn failed(id: SourceId, error: LiveError) -> SourceError {
         SourceError::Backend {
             source_id: id,
@@ -199,8 +210,11 @@ async fn drive(source: KafkaSource, intake: Intake) -> Result<(), SourceError> {
     let (runtime, threads_intake) = (tokio::runtime::Handle::current(), intake.clone());
     let thread = std::thread::Builder::new().name(format!("kafka-{id}"));
     let started = thread.spawn(move || {
+        let caught_up = source.caught_up.clone();
+        let closed = run::run(source, threads_intake, runtime, obeyed);
+        caught_up.end();
         // The receiver is gone when the watchdog gave this thread up.
-        let _ = done.send(run::run(source, threads_intake, runtime, obeyed));
+        let _ = done.send(closed);
     });
     if let Err(error) = started {
         let broken = LiveError::Broken {

@@ -20,9 +20,11 @@ use super::ends::Ends;
 use super::error::LiveError;
 use super::heard::SERVE;
 use super::lanes::Lanes;
+use super::look::Looker;
 use super::nights::{NIGHTS_MAX, Window};
 use super::place::{End, Start};
 use super::poll::{Command, Poller};
+use super::rest::Rest;
 use super::session::Session;
 use super::starts::{self, Commits, StartPlan};
 use super::troubles::Troubles;
@@ -34,6 +36,8 @@ use crate::source::intake::Intake;
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 /// How long closing the client may take after that.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+/// How long a look at the group that is under way is waited for.
+const LOOKED_WITHIN: Duration = Duration::from_secs(1);
 /// Memory of settled alerts kept for the next ones, bytes.
 const KEPT_BYTES: usize = 8 << 20;
 
@@ -79,6 +83,7 @@ fn make(source: &KafkaSource, intake: Intake, runtime: Handle) -> Result<(BaseCo
         lanes: Lanes::default(),
         plan: plan(source),
         ends: Ends::new(source.config.end.clone(), source.nights, patterns.clone()),
+        assignments: 0,
         paused: false,
         closing: false,
         lost_unconfirmed: false,
@@ -88,6 +93,7 @@ fn make(source: &KafkaSource, intake: Intake, runtime: Handle) -> Result<(BaseCo
         intake,
         runtime,
         report: source.report.clone(),
+        caught_up: source.caught_up.clone(),
         payloads: Payloads::keeping(KEPT_BYTES),
         state: Mutex::new(state),
         troubles: Mutex::new(Troubles::new(&source.group, source.clients.user())),
@@ -101,12 +107,14 @@ fn make(source: &KafkaSource, intake: Intake, runtime: Handle) -> Result<(BaseCo
         .create_with_context(context)
         .map_err(|error| LiveError::call("make the consumer", &error))?;
     let timing = &source.timing;
+    let looker = Looker::new(source.clients.consumer(&source.group, 0), source.id.as_str());
     let session = Session::new(
         patterns,
         window(source),
         source.clock.clone(),
         timing.refresh_every,
         timing.stall_after,
+        Rest::new(looker, Duration::from_millis(session_millis)),
     );
     Ok((consumer, session))
 }
@@ -194,8 +202,12 @@ fn close(mut poller: Poller) -> bool {
     let unconfirmed =
         !poller.committer.is_idle() || poller.commit_failed || poller.context().state.lock().lost_unconfirmed;
     let Poller {
-        consumer, committer, ..
+        consumer,
+        committer,
+        session,
+        ..
     } = poller;
+    session.rest.stop(LOOKED_WITHIN);
     // The client may never come back from leaving: that is waited for, not gone through, on this thread. Everything that
     // could be confirmed is.
     let (done, left) = std::sync::mpsc::channel();

@@ -19,6 +19,7 @@ use super::lanes::{Phase, lane_of};
 use super::nights::{TopicPattern, Window};
 use super::poll::seal_at_end;
 use super::report::Counted;
+use super::rest::Rest;
 use super::starts;
 
 /// Tells the time; the tests have their own.
@@ -26,8 +27,6 @@ pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
 
 /// How often things are looked at.
 const TICK: Duration = Duration::from_millis(100);
-/// How often the group's commits of other members are asked for, while nothing is left to do here.
-const ASK_EVERY: Duration = Duration::from_millis(500);
 
 /// How long nothing is assigned before it is told: a group's first assignment takes some seconds.
 const IDLE_TOLD_AFTER: Duration = Duration::from_secs(15);
@@ -44,7 +43,8 @@ pub(crate) struct Session {
     subscribed: Vec<String>,
     tick_at: Instant,
     refresh_at: Instant,
-    ask_at: Instant,
+    /// Whether everything is read.
+    pub(crate) rest: Rest,
     /// When to tell that nothing was assigned yet; nothing once it was, or was told.
     tell_idle_at: Option<Instant>,
     over: bool,
@@ -57,6 +57,7 @@ impl Session {
         clock: Clock,
         refresh_every: Duration,
         stall_after: Duration,
+        rest: Rest,
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -68,7 +69,7 @@ impl Session {
             subscribed: Vec::new(),
             tick_at: now,
             refresh_at: now,
-            ask_at: now,
+            rest,
             tell_idle_at: Some(now + IDLE_TOLD_AFTER),
             over: false,
         }
@@ -108,7 +109,8 @@ impl Session {
         self.tell_idle(consumer.context(), now);
         self.find_ends(consumer)?;
         self.seal(consumer)?;
-        self.look_whether_over(consumer, now)
+        self.over = self.rest.turn(consumer.context(), &self.subscribed, now);
+        Ok(())
     }
 
     /// Says once that nothing can be read: a name that is wrong looks like a quiet night.
@@ -121,7 +123,8 @@ impl Session {
             let topics = &self.subscribed;
             tracing::warn!(
                 ?topics,
-                "nothing is assigned yet: a topic is not there, or other members have all partitions"
+                "nothing is assigned yet: a topic is not there, other members have all partitions, or the group waits for a \
+                 member that was killed until its session ends (`session.timeout.ms`, 45 s unless set)"
             );
         }
     }
@@ -188,33 +191,6 @@ impl Session {
             }
         }
         pause(consumer, &sealed)
-    }
-
-    /// A bounded read is over when everything is committed here, and elsewhere too.
-    fn look_whether_over(&mut self, consumer: &BaseConsumer<Context>, now: Instant) -> Result<(), LiveError> {
-        let left = {
-            let state = consumer.context().state.lock();
-            let is_done = state.ends.is_found() && state.lanes.iter().all(|lane| lane.phase == Phase::Finished);
-            // Rewound partitions have commits that do not count until they are assigned.
-            if !is_done || now < self.ask_at || !state.plan.rewound.is_empty() {
-                return Ok(());
-            }
-            let own: HashSet<&Part> = state.lanes.iter().map(|lane| &lane.part).collect();
-            let mut left = state.ends.to_commit();
-            left.retain(|(part, _)| !own.contains(part));
-            left
-        };
-        self.ask_at = now + ASK_EVERY;
-        let parts: Vec<Part> = left.iter().map(|(part, _)| part.clone()).collect();
-        match ask::committed(consumer, &parts) {
-            Ok(committed) => {
-                self.over = left
-                    .iter()
-                    .all(|(part, end)| committed.get(part).is_some_and(|done| done >= end));
-            }
-            Err(error) => tracing::warn!(%error, "whether the others are done is not known yet"),
-        }
-        Ok(())
     }
 
     /// A position was found not to exist: finds whose, records the gap and goes on where the policy says.
@@ -299,6 +275,7 @@ fn move_to(consumer: &BaseConsumer<Context>, part: &Part, to: i64, cause: GapCau
     };
     lane.next = to;
     lane.held = None;
+    lane.fetched = -1;
     lane.moved_at = Instant::now();
     if cause == GapCause::Expired {
         return Ok(());

@@ -47,14 +47,36 @@ enum Wish {
     At(i64),
 }
 
+/// Where a partition is to be read from, and what it has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) part: Part,
+    /// The group's commit, or where the start says.
+    pub(crate) offset: i64,
+    pub(crate) is_committed: bool,
+    pub(crate) marks: Watermarks,
+}
+
 /// Finds the first offset of each partition. With [`Start::Committed`] the group's commits come first; they do with
-/// every other start too, unless `ignore_commits`.
+/// every other start too, unless they are ignored.
 pub(crate) fn place<C: ConsumerContext>(
     consumer: &BaseConsumer<C>,
     parts: &[Part],
     plan: &StartPlan,
     commits: Commits,
 ) -> Result<Vec<Placed>, LiveError> {
+    let wanted = wanted(consumer, parts, plan, commits)?;
+    let placed = wanted.iter().map(|w| settle(&w.part, w.offset, w.marks, plan.on_reset));
+    placed.collect()
+}
+
+/// Finds where each partition is to be read from, whether that exists or not.
+pub(crate) fn wanted<C: ConsumerContext>(
+    consumer: &BaseConsumer<C>,
+    parts: &[Part],
+    plan: &StartPlan,
+    commits: Commits,
+) -> Result<Vec<Wanted>, LiveError> {
     let committed = match commits {
         Commits::First => {
             let mut committed = ask::committed(consumer, parts)?;
@@ -70,7 +92,7 @@ pub(crate) fn place<C: ConsumerContext>(
         .map(|part| (part, plan.wish(part)))
         .collect();
     let timed = at_times(consumer, &wishes)?;
-    let mut placed = Vec::with_capacity(parts.len());
+    let mut all = Vec::with_capacity(parts.len());
     for part in parts {
         let Some(marks) = marks.get(part).copied() else {
             return Err(LiveError::Call {
@@ -78,16 +100,21 @@ pub(crate) fn place<C: ConsumerContext>(
                 cause: format!("`kafka:{}/{}` has no leader now", part.topic, part.partition),
             });
         };
-        let wanted = match (committed.get(part), wishes.get(part)) {
+        let offset = match (committed.get(part), wishes.get(part)) {
             (Some(offset), _) => *offset,
             (None, Some(Wish::At(offset))) => *offset,
             (None, Some(Wish::High)) => marks.high,
             (None, Some(Wish::Time(_))) => timed.get(part).copied().unwrap_or(marks.high),
             (None, Some(Wish::Low) | None) => marks.low,
         };
-        placed.push(settle(part, wanted, marks, plan.on_reset)?);
+        all.push(Wanted {
+            part: part.clone(),
+            offset,
+            is_committed: committed.contains_key(part),
+            marks,
+        });
     }
-    Ok(placed)
+    Ok(all)
 }
 
 /// Whether the group's commits count.

@@ -35,6 +35,9 @@ use crate::source::intake::{Commit, Intake};
 /// How long an assignment asks for its offsets before the source gives up.
 const PLACE_WITHIN: Duration = Duration::from_secs(60);
 
+/// How often that is told.
+const PLACE_TOLD_EVERY: Duration = Duration::from_secs(10);
+
 /// What the callbacks and the poll loop share.
 pub(crate) struct Context {
     pub(crate) intake: Intake,
@@ -147,7 +150,9 @@ impl Context {
             resume(consumer, &awake)?;
             pause(consumer, &resting)?;
         }
-        tracing::info!(partitions = placed.len(), "assigned");
+        let at = |placed: &Placed| format!("{}/{}", lane_of(&placed.part), placed.offset);
+        let from: Vec<String> = placed.iter().map(at).collect();
+        tracing::info!(partitions = placed.len(), from = from.join(" "), "assigned");
         failed.map_or(Ok(()), Err)
     }
 
@@ -158,14 +163,23 @@ impl Context {
             return Ok(Vec::new());
         }
         let plan = self.state.lock().plan.clone();
-        let until = Instant::now() + PLACE_WITHIN;
+        let begun = Instant::now();
+        let mut tell_at = begun;
         loop {
             match starts::place(consumer, parts, &plan, Commits::First) {
                 Err(error @ LiveError::Call { .. }) => {
-                    if self.intake.is_closing() || Instant::now() > until {
+                    let now = Instant::now();
+                    if self.intake.is_closing() || now.duration_since(begun) > PLACE_WITHIN {
                         return Err(error);
                     }
-                    tracing::warn!(%error, "the offsets of an assignment are not known yet");
+                    if now >= tell_at {
+                        tell_at = now + PLACE_TOLD_EVERY;
+                        let (waited_secs, at_most_secs) = ((now - begun).as_secs(), PLACE_WITHIN.as_secs());
+                        tracing::warn!(
+                            %error, partitions = parts.len(), waited_secs, at_most_secs,
+                            "new partitions wait for the brokers to tell where to begin"
+                        );
+                    }
                     std::thread::sleep(Duration::from_millis(200));
                 }
                 other => return other,
@@ -223,35 +237,41 @@ impl Context {
             )
         };
         let lanes: Vec<Lane> = parts.iter().map(lane_of).collect();
-        if !lanes.is_empty() {
-            if consumer.assignment_lost() {
-                lanes.iter().for_each(|_| self.report.count(Counted::Lost));
-                tracing::warn!(partitions = lanes.len(), "partitions were lost: the session had ended");
-                self.note_unconfirmed(&parts);
-                self.intake.lose(&lanes);
-            } else if closing {
-                self.intake.lose(&lanes);
-            } else {
-                self.drain(consumer, &lanes, &parts);
-            }
-        }
+        let how = if lanes.is_empty() {
+            "nothing was held"
+        } else if consumer.assignment_lost() {
+            lanes.iter().for_each(|_| self.report.count(Counted::Lost));
+            tracing::warn!(partitions = lanes.len(), "partitions were lost: the session had ended");
+            self.note_unconfirmed(&parts);
+            self.intake.lose(&lanes);
+            "lost"
+        } else if closing {
+            self.intake.lose(&lanes);
+            "closing"
+        } else if self.drain(consumer, &lanes, &parts) {
+            "committed"
+        } else {
+            "not committed"
+        };
         let mut state = self.state.lock();
         for part in &parts {
             state.lanes.remove(part);
         }
         drop(state);
+        // Told before it is let go, so that the next owner's line comes later.
+        let names: Vec<String> = lanes.iter().map(Lane::to_string).collect();
+        tracing::info!(partitions = parts.len(), lanes = names.join(" "), how, "revoked");
         let list = ask::list(parts.iter().map(|part| (part, Offset::Invalid)))?;
         let done = match consumer.rebalance_protocol() {
             RebalanceProtocol::Cooperative => consumer.incremental_unassign(&list),
             _ => consumer.unassign(),
         };
-        tracing::info!(partitions = parts.len(), "revoked");
         done.map_err(|error| LiveError::call("give the assignment back", &error))
     }
 
     /// Waits for the open deliveries, stores their dead letters, commits. What does not make it is delivered again by
-    /// the next owner.
-    fn drain(&self, consumer: &BaseConsumer<Self>, lanes: &[Lane], parts: &[Part]) {
+    /// the next owner. Says whether the commit was confirmed.
+    fn drain(&self, consumer: &BaseConsumer<Self>, lanes: &[Lane], parts: &[Part]) -> bool {
         let deadline = tokio::time::Instant::now() + self.drain_within;
         let commits = self.runtime.block_on(async {
             let commits = self.intake.revoke(lanes, deadline).await;
@@ -262,11 +282,13 @@ impl Context {
             Ok(()) | Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::NoOffset)) => {
                 self.report.count(Counted::Commit);
                 self.intake.committed(&commits);
+                true
             }
             Err(error) => {
                 self.report.count(Counted::FailedCommit);
                 self.note_unconfirmed(parts);
                 tracing::warn!(%error, "the last commit before a revocation failed; its alerts are delivered again");
+                false
             }
         }
     }

@@ -4,6 +4,7 @@
 //! The broker is one of its own (`docker/kafka.sh` with another `KAFKA_RUN`), because it is restarted. The chaos lasts
 //! `ALERTSTREAM_CHAOS_SECONDS` (20 unless set; `make bench` takes a minute).
 
+mod holds;
 mod watch;
 mod worker;
 
@@ -158,4 +159,12 @@ async fn chaos_loses_nothing_passes_nothing_and_repeats_only_what_was_in_flight(
         seen.looks,
         lasts.as_secs()
     );
+    let ends = holds::ends(seen.holds);
+    println!(
+        "{} partitions given back with a commit, {} alerts of them in flight; {} cut off, {} alerts of them in flight or \
+         not committed; {} given again",
+        ends.committed, ends.in_flight, ends.cut, ends.uncommitted, ends.again
+    );
+    assert_eq!(ends.faults, Vec::<String>::new());
+    assert!(ends.cut > 0 && ends.committed > 0, "both kinds of ends were there");
 }

@@ -12,6 +12,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::PARTITIONS;
+use super::holds::{self, Hold};
 use super::worker::now;
 use crate::broker::Broker;
 
@@ -29,6 +30,8 @@ pub(super) struct Seen {
     /// Alerts that a commit passed before any worker had handled them.
     passed: Vec<String>,
     pub(super) looks: usize,
+    /// Every ownership of a partition by a worker.
+    pub(super) holds: Vec<Hold>,
 }
 
 impl Seen {
@@ -41,12 +44,14 @@ impl Seen {
         let text = std::fs::read_to_string(log).unwrap_or_default();
         for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
             let words: Vec<&str> = line.split_whitespace().collect();
-            let place = (words[2].parse().unwrap(), words[3].parse().unwrap());
+            let place = || (words[2].parse().unwrap(), words[3].parse().unwrap());
             match words[0] {
-                "got" => self.got.entry(words[1].parse().unwrap()).or_default().push(place),
-                _ => *self.done.entry(place).or_default() += 1,
+                "got" => self.got.entry(words[1].parse().unwrap()).or_default().push(place()),
+                "done" => *self.done.entry(place()).or_default() += 1,
+                _ => {}
             }
         }
+        self.holds.extend(holds::read(log));
     }
 }
 
@@ -200,6 +205,7 @@ fn everything_that_must_not_be_is_found() {
         commits: vec![(2, vec![1]), (6, vec![2])],
         passed: Vec::new(),
         looks: 2,
+        holds: Vec::new(),
     };
     assert_eq!(violations(&fine(), &[2]), Vec::<String>::new());
     assert_eq!(fine().repeated(), 1);

@@ -1,8 +1,11 @@
 //! A consumer as a process of its own, so that it can be killed: this test binary, started again.
 //!
 //! It appends `got TIME PARTITION OFFSET` when it is given an alert, handles alerts side by side for times of their own
-//! (so that they complete out of order), appends `done ...` and then acknowledges. It ends well when its stdin does.
+//! (so that they complete out of order), appends `done ...` and then acknowledges; `late ...` when that could not count
+//! any more. Of the source's own words it appends `assigned TIME PARTITION OFFSET` and `revoked TIME PARTITION HOW`. It
+//! ends well when its stdin does.
 
+use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::Path;
@@ -14,6 +17,9 @@ use alertstream::record::{Lane, Position};
 use alertstream::source::kafka::place::Start;
 use alertstream::stream::{ByteBudget, StreamConfig, open};
 use futures::StreamExt;
+use tracing::field::{Field, Visit};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::broker::{Broker, SOON, source};
 
@@ -74,12 +80,78 @@ fn say(mut log: &File, what: &str, at: &Position) {
     log.write_all(line.as_bytes()).unwrap();
 }
 
+/// Writes down which partitions come and go.
+struct Owned(Arc<File>);
+
+impl<S: tracing::Subscriber> Layer<S> for Owned {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        if !event.metadata().target().starts_with("alertstream::source::kafka") {
+            return;
+        }
+        let mut words = Words::default();
+        event.record(&mut words);
+        // `kafka:TOPIC/PARTITION/OFFSET` and `kafka:TOPIC/PARTITION`.
+        let lines: Vec<String> = match words.message.as_str() {
+            "assigned" => words
+                .from
+                .split_whitespace()
+                .map(|place| {
+                    let (lane, offset) = place.rsplit_once('/').unwrap();
+                    let partition = lane.rsplit_once('/').unwrap().1;
+                    format!("assigned {} {partition} {offset}\n", now())
+                })
+                .collect(),
+            "revoked" => words
+                .lanes
+                .split_whitespace()
+                .map(|lane| {
+                    let partition = lane.rsplit_once('/').unwrap().1;
+                    format!("revoked {} {partition} {}\n", now(), words.how.replace(' ', "-"))
+                })
+                .collect(),
+            _ => return,
+        };
+        (&*self.0).write_all(lines.concat().as_bytes()).unwrap();
+    }
+}
+
+#[derive(Default)]
+struct Words {
+    message: String,
+    from: String,
+    lanes: String,
+    how: String,
+}
+
+impl Words {
+    fn take(&mut self, field: &Field, text: String) {
+        match field.name() {
+            "message" => self.message = text,
+            "from" => self.from = text,
+            "lanes" => self.lanes = text,
+            "how" => self.how = text,
+            _ => {}
+        }
+    }
+}
+
+impl Visit for Words {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.take(field, format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.take(field, value.to_owned());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_only_when_told() {
     let Ok(bootstrap) = std::env::var(MARK) else { return };
     let told = |name: &str| std::env::var(name).unwrap();
     let log = OpenOptions::new().create(true).append(true).open(told("WORKER_LOG"));
     let log = Arc::new(log.unwrap());
+    tracing_subscriber::registry().with(Owned(log.clone())).init();
     let mut config = Broker { bootstrap, mock: None }.config(&[&told("WORKER_TOPIC")]);
     config.start = Start::Earliest;
     let stream = StreamConfig {
@@ -99,6 +171,9 @@ async fn runs_only_when_told() {
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(rand::random_range(0..60))).await;
             say(&log, "done", delivery.position());
+            if !delivery.is_open() {
+                say(&log, "late", delivery.position());
+            }
             delivery.ack();
         });
     }

@@ -24,6 +24,9 @@ mod document;
 
 pub use document::Problem;
 
+/// What stands in for a required entry that is missing, so that the rest of its table is checked in the same round.
+const STAND_INS: &[document::StandIn] = &[("mode", "\"archive\""), ("brokers", "[]"), ("topics", "[]")];
+
 /// The whole file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -134,6 +137,18 @@ impl Config {
     /// # Errors
     /// The file cannot be read, or anything in it is wrong: all problems at once.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        Self::load_with(path, Urls::OfTheFile)
+    }
+
+    /// Reads and checks a file whose `[database] url` is not used, since another is given.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn load_beside_a_url(path: &Path) -> Result<Self, ConfigError> {
+        Self::load_with(path, Urls::Given)
+    }
+
+    fn load_with(path: &Path, urls: Urls) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path).map_err(|cause| ConfigError {
             path: path.to_owned(),
             problems: vec![Problem {
@@ -141,7 +156,7 @@ impl Config {
                 message: format!("cannot be read: {cause}; give a readable file"),
             }],
         })?;
-        Self::parse(&text).map_err(|problems| ConfigError {
+        Self::parse_with(&text, urls).map_err(|problems| ConfigError {
             path: path.to_owned(),
             problems,
         })
@@ -175,19 +190,23 @@ impl Config {
     /// # Errors
     /// Every problem, in the order of their lines.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
+        Self::parse_with(text, Urls::OfTheFile)
+    }
+
+    fn parse_with(text: &str, urls: Urls) -> Result<Self, Vec<Problem>> {
         let document::Read {
             value: config,
             mut problems,
             removed,
-        } = document::read::<Self>(text);
+        } = document::read::<Self>(text, STAND_INS);
         if let Some(config) = &config {
             // A table that lacks only what was taken out of it has its problem already.
-            let lacks = |path: &[String]| {
-                removed
-                    .iter()
-                    .any(|gone| gone.len() > path.len() && gone.starts_with(path))
-            };
+            let lacks = |path: &[String]| removed.iter().any(|gone| gone.starts_with(path));
             let mut checked = config.check();
+            // Where `key` was wrong, its default was not meant.
+            if !lacks(&["queue", "key"].map(str::to_owned)) {
+                config.check_that_keys_are_sources(&mut checked);
+            }
             checked.problems.retain(|(path, _)| !lacks(path));
             problems.extend(checked.located(text));
             if !problems.is_empty() && config.sees_other_schemas() {
@@ -196,6 +215,13 @@ impl Config {
                 config.check_names(Unknown::Told, &mut names);
                 let more: Vec<Problem> = names.located(text).filter(|p| !problems.contains(p)).collect();
                 problems.extend(more);
+            }
+            if let (Urls::OfTheFile, Some(url), false) = (urls, &config.database.url, problems.is_empty())
+                && let Err(error) = url.reveal()
+            {
+                let mut found = Found::default();
+                found.add(["database", "url"], error.to_string());
+                problems.extend(found.located(text));
             }
         }
         problems.sort_by_key(|problem| problem.line);
@@ -209,7 +235,9 @@ impl Config {
     /// of its entry. A name of a field that is in no schema known here may be in one that the archive or the files have
     /// seen: where a source reads these, a run looks there.
     pub fn validate(&self) -> Vec<(Vec<String>, String)> {
-        self.check().problems
+        let mut found = self.check();
+        self.check_that_keys_are_sources(&mut found);
+        found.problems
     }
 
     fn check(&self) -> Found {
@@ -223,11 +251,15 @@ impl Config {
             validate_source(name, source, self.night.starts_at, &mut found);
         }
         for (key, message) in self.queue.validate() {
-            found.add(["queue", key], message);
+            found.add_at(["queue"].into_iter().chain(key.iter().map(String::as_str)), message);
         }
-        self.check_that_keys_are_sources(&mut found);
+        for (key, secret) in [("user", &self.schemas.user), ("password", &self.schemas.password)] {
+            if let Some(Err(error)) = secret.as_ref().map(Secret::reveal) {
+                found.add(["schemas", key], error.to_string());
+            }
+        }
         for (key, message) in self.processor.validate() {
-            found.add(["processor", key], message);
+            found.add_at(["processor"].into_iter().chain(key.split('.')), message);
         }
         let unknown = if self.sees_other_schemas() {
             Unknown::LeftToTheRun
@@ -235,8 +267,8 @@ impl Config {
             Unknown::Told
         };
         self.check_names(unknown, &mut found);
-        for message in self.sink.validate() {
-            found.add(["sink"], message);
+        for (key, message) in self.sink.validate() {
+            found.add(["sink", key], message);
         }
         found
     }
@@ -292,6 +324,14 @@ impl Config {
     }
 }
 
+/// Whether the database's URL is the file's. A reference in it that leads nowhere is told beside other problems; alone it
+/// is left to what uses it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Urls {
+    OfTheFile,
+    Given,
+}
+
 /// What becomes of a name that no schema known here has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unknown {
@@ -317,8 +357,12 @@ impl Found {
     }
 
     fn add<const N: usize>(&mut self, path: [&str; N], message: impl Into<String>) {
-        self.problems
-            .push((path.iter().map(|name| (*name).to_owned()).collect(), message.into()));
+        self.add_at(path, message);
+    }
+
+    fn add_at<'p>(&mut self, path: impl IntoIterator<Item = &'p str>, message: impl Into<String>) {
+        let path = path.into_iter().map(str::to_owned).collect();
+        self.problems.push((path, message.into()));
     }
 }
 
@@ -338,13 +382,15 @@ fn validate_source(name: &str, source: &SourceConfig, night: NightStart, found: 
             "`block_size = 0`: a block holds at least one alert",
         );
     }
-    if let Some(text) = &source.archive.query
-        && let Err(error) = text.clone().with_files().and_then(|text| Query::parse(&text, night))
-    {
-        found.add(["source", name, "archive", "query"], error.in_a_table());
+    if let Some(text) = &source.archive.query {
+        for error in Query::problems(text, night) {
+            let path = ["source", name, "archive", "query"];
+            found.add_at(path.into_iter().chain(error.part()), error.in_a_table());
+        }
     }
     for problem in source.live.iter().flat_map(LiveConfig::problems) {
-        found.add(["source", name, "live"], problem.to_string());
+        let path = ["source", name, "live"];
+        found.add_at(path.into_iter().chain(problem.entry()), problem.to_string());
     }
     if source.mode == Mode::Live && source.live.is_none() {
         found.add(

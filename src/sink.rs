@@ -81,18 +81,20 @@ impl SinkConfig {
         self.kind == SinkKind::Ndjson && self.path == "-"
     }
 
-    /// Gives every problem of the table.
-    pub fn validate(&self) -> Vec<String> {
+    /// Gives every problem of the table: its key and a sentence.
+    pub fn validate(&self) -> Vec<(&'static str, String)> {
         let mut problems = Vec::new();
         if self.path.is_empty() {
-            problems.push("`path` cannot be empty; name a file, or `-` for stdout".into());
+            let said = "`path` cannot be empty; name a file, or `-` for stdout";
+            problems.push(("path", said.into()));
         }
         match &self.fields {
             Some(fields) if fields.is_empty() => {
-                problems.push("`fields` is an empty list; name fields, or take it out for the usual ones".into());
+                let said = "`fields` is an empty list; name fields, or take it out for the usual ones";
+                problems.push(("fields", said.into()));
             }
             Some(fields) if fields.iter().any(String::is_empty) => {
-                problems.push("`fields` holds an empty name; name a field".into());
+                problems.push(("fields", "`fields` holds an empty name; name a field".into()));
             }
             _ => {}
         }

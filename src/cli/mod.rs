@@ -138,9 +138,11 @@ struct Call {
 impl Call {
     fn new(globals: &Globals) -> CliResult<Self> {
         let config = match &globals.config {
-            Some(path) => Some(Config::load(path).map_err(|e| CliError::refused("config", e))?),
+            Some(path) if globals.database_url.is_some() => Some(Config::load_beside_a_url(path)),
+            Some(path) => Some(Config::load(path)),
             None => None,
         };
+        let config = config.transpose().map_err(|e| CliError::refused("config", e))?;
         let format = if globals.json { Format::Json } else { Format::Text };
         Ok(Self {
             format,

@@ -1,13 +1,16 @@
 //! Reading a TOML document so that every problem is found at once, each with its line.
 //!
 //! How it works: serde stops at the first error, so the entry at fault is taken out of the parsed document and it is
-//! read again, until nothing is wrong. Each round removes an entry, which bounds the rounds. Must not know what the
+//! read again, until nothing is wrong; for a missing entry that is required a value stands in, so that the table around it
+//! is read too. Each round removes an entry or adds one of a fixed list, which bounds the rounds. Must not know what the
 //! document means.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
 use serde::de::DeserializeOwned;
+use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
 use crate::nearest::nearest;
@@ -36,15 +39,22 @@ pub(super) struct Read<T> {
     pub(super) value: Option<T>,
     /// What is wrong with it.
     pub(super) problems: Vec<Problem>,
-    /// Paths of the entries that were taken out: what lacks them is not at fault.
+    /// Paths of the entries that were taken out or stood in for: what lacks them is not at fault.
     pub(super) removed: Vec<Vec<String>>,
 }
 
+/// A required entry's name, and the value (in TOML) that stands in where it is missing.
+pub(super) type StandIn = (&'static str, &'static str);
+
+/// Where no entry of the document is.
+const NOWHERE: Range<usize> = usize::MAX..usize::MAX;
+
 /// Reads a document.
-pub(super) fn read<T: DeserializeOwned>(text: &str) -> Read<T> {
+pub(super) fn read<T: DeserializeOwned>(text: &str, stand_ins: &[StandIn]) -> Read<T> {
     let (mut root, syntax) = DeTable::parse_recoverable(text);
     let mut problems: Vec<Problem> = syntax.iter().map(|error| problem(text, &[], error)).collect();
     let mut removed: Vec<Vec<String>> = Vec::new();
+    let mut stood_in: Vec<Vec<String>> = Vec::new();
     let mut value = None;
     while value.is_none() && syntax.is_empty() {
         let error = match T::deserialize(Deserializer::from(root.clone())) {
@@ -58,13 +68,20 @@ pub(super) fn read<T: DeserializeOwned>(text: &str) -> Read<T> {
             .span()
             .map(|span| path_to(root.get_ref(), &span))
             .unwrap_or_default();
+        let missing = missing(error.message());
+        let absent: Vec<String> = path.iter().cloned().chain(missing.map(str::to_owned)).collect();
         // A wrong entry that was taken out is then missing, which is no problem of its own.
-        if !removed
-            .iter()
-            .filter_map(|path| path.last())
-            .any(|name| error.message() == format!("missing field `{name}`"))
-        {
+        if missing.is_none() || !removed.contains(&absent) {
             problems.push(problem(text, &path, &error));
+        }
+        let stand_in = stand_ins.iter().find(|(name, _)| Some(*name) == missing);
+        // Each stands in once: that bounds the rounds.
+        if let Some(stand_in) = stand_in.filter(|_| !stood_in.contains(&absent))
+            && insert(root.get_mut(), &path, stand_in)
+        {
+            removed.push(absent.clone());
+            stood_in.push(absent);
+            continue;
         }
         if error.span().and_then(|span| remove(root.get_mut(), &span)).is_none() {
             break;
@@ -102,15 +119,17 @@ fn problem(text: &str, path: &[String], error: &toml::de::Error) -> Problem {
     }
 }
 
+/// Gives the name of the entry that serde misses.
+fn missing(message: &str) -> Option<&str> {
+    message.strip_prefix("missing field `")?.trim_end().strip_suffix('`')
+}
+
 /// Says what serde says of the entry at a path in the words of the file.
 fn explain(path: &[String], message: &str) -> String {
     let (Some(name), key) = (path.last(), path.join(".")) else {
         return message.to_owned();
     };
-    let field = message
-        .strip_prefix("missing field `")
-        .and_then(|rest| rest.strip_suffix('`'));
-    if let Some(field) = field {
+    if let Some(field) = missing(message) {
         return format!("[{key}] has no `{field}`; add it");
     }
     let mismatch = ["invalid type: ", "invalid value: "]
@@ -176,7 +195,11 @@ fn line_at(text: &str, offset: usize) -> usize {
 
 /// Removes the innermost entry that covers `span`; gives its name.
 fn remove(table: &mut DeTable<'_>, span: &Range<usize>) -> Option<String> {
-    let mut covering = None;
+    let mut covering = entry_at(table, span);
+    if let Some(name) = &covering {
+        table.remove(name.as_str());
+        return covering;
+    }
     for (key, value) in table.iter_mut() {
         if let Some(name) = remove_below(value.get_mut(), span) {
             return Some(name);
@@ -186,6 +209,22 @@ fn remove(table: &mut DeTable<'_>, span: &Range<usize>) -> Option<String> {
         }
     }
     covering.inspect(|name| drop(table.remove(name.as_str())))
+}
+
+/// Puts a value into the table at a path, where it has none of this name.
+fn insert(root: &mut DeTable<'_>, path: &[String], (name, value): &StandIn) -> bool {
+    let mut table = root;
+    for part in path {
+        match table.get_mut(part.as_str()).map(Spanned::get_mut) {
+            Some(DeValue::Table(below)) => table = below,
+            _ => return false,
+        }
+    }
+    let Ok(value) = DeValue::parse(value) else {
+        return false;
+    };
+    let name = Spanned::new(NOWHERE, Cow::Borrowed(*name));
+    table.insert(name, Spanned::new(NOWHERE, value.into_inner())).is_none()
 }
 
 fn remove_below(value: &mut DeValue<'_>, span: &Range<usize>) -> Option<String> {
@@ -198,7 +237,10 @@ fn remove_below(value: &mut DeValue<'_>, span: &Range<usize>) -> Option<String> 
 
 /// The path of the innermost entry that covers `span`.
 fn path_to(table: &DeTable<'_>, span: &Range<usize>) -> Vec<String> {
-    let mut covering = Vec::new();
+    let mut covering: Vec<String> = entry_at(table, span).into_iter().collect();
+    if !covering.is_empty() {
+        return covering;
+    }
     for (key, value) in table {
         let below = path_below(value.get_ref(), span);
         if !below.is_empty() || covers(&key.span(), span) || covers(&value.span(), span) {
@@ -211,6 +253,14 @@ fn path_to(table: &DeTable<'_>, span: &Range<usize>) -> Vec<String> {
         }
     }
     covering
+}
+
+/// The entry that stands exactly at `span`. A table that only headers of others name stands inside of these.
+fn entry_at(table: &DeTable<'_>, span: &Range<usize>) -> Option<String> {
+    let found = table
+        .iter()
+        .find(|(key, value)| key.span() == *span || value.span() == *span);
+    found.map(|(key, _)| key.get_ref().to_string())
 }
 
 fn path_below(value: &DeValue<'_>, span: &Range<usize>) -> Vec<String> {
@@ -256,7 +306,7 @@ mod tests {
             "workrs = 1\nworkers = \"x\"\n[inner.a]\nblok_size = 3\nblock_size = 9\n[inner.b]\nblock_size = -1\n";
         let Read {
             value, mut problems, ..
-        } = read::<Outer>(text);
+        } = read::<Outer>(text, &[]);
         problems.sort_by_key(|problem| problem.line);
         let lines: Vec<_> = problems.iter().map(|problem| problem.line).collect();
         assert_eq!(lines, [Some(1), Some(2), Some(4), Some(7)], "{problems:?}");
@@ -278,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_syntax_error_has_its_line() {
-        let Read { value, problems, .. } = read::<Outer>("workers = 1\nworkers 2\n");
+        let Read { value, problems, .. } = read::<Outer>("workers = 1\nworkers 2\n", &[]);
         assert!(value.is_none());
         assert_eq!(problems[0].line, Some(2));
     }

@@ -76,6 +76,101 @@ fn every_problem_is_reported_at_once_in_the_order_of_the_lines() {
     assert!(said[4].starts_with("line 9: `block_size = 0`"), "{said:#?}");
 }
 
+/// Each line with `!` must have one problem on it, and no other line: gives the problems of a file without its marks.
+#[track_caller]
+fn is_wrong_where_marked(text: &str) -> Vec<String> {
+    let marked: Vec<usize> = (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| line.ends_with(" #!"))
+        .map(|(n, _)| n)
+        .collect();
+    let problems = Config::parse(text).unwrap_err();
+    let said: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let lines: Vec<usize> = problems.iter().map(|problem| problem.line.expect("a line")).collect();
+    assert_eq!(lines, marked, "{said:#?}");
+    said
+}
+
+#[test]
+fn one_round_tells_everything_on_the_lines_where_it_stands() {
+    is_wrong_where_marked(
+        r#"[database]
+url = "mysql://h/d" #!
+[nights] #!
+starts_at = "00:00"
+[source.ztf]
+mode = "liv" #!
+groop = "g" #!
+[source.ztf.live]
+brokers = "h:9092" #!
+topics = [] #!
+nights = 90 #!
+start = "yesterday" #!
+colour = "blue" #!
+[source.ztf.live.librdkafka]
+"enable.auto.commit" = true #!
+"session.timeout.ms" = "soon" #!
+"client.rack" = "env:ALERTSTREAM_NEVER_SET" #!
+"client.id" = ["x"] #!
+"ssl.ca.location" = "ca.pem" #!
+[source.old.archive] #!
+block_size = 0 #!
+[source.old.archive.query]
+nigth = "2018-08-19" #!
+cone = "1,2" #!
+band = "q" #!
+[queue]
+key = "surce" #!
+bytes_max = 0 #!
+limits = { ztf = 0, other = 3 } #!
+weigths = { ztf = 1 } #!
+[processor]
+workers = 0 #!
+filter = "magnitud < 19" #!
+[processor.retry]
+tries = 0 #!
+first = "2s"
+most = "1s" #!
+[schemas]
+registry = "http://h"
+password = "env:ALERTSTREAM_NEVER_SET" #!
+[sink]
+kind = "csv" #!
+path = "" #!
+fields = [] #!
+"#,
+    );
+}
+
+#[test]
+fn what_is_required_and_missing_hides_nothing_else() {
+    let said = is_wrong_where_marked(
+        r#"[source.a] #!
+group = "" #!
+[source.b]
+mode = "live"
+[source.b.live] #!
+topics = ["^night_[0-9"] #!
+[source.b.live.librdkafka]
+security.protocol = "SSL" #!
+[processor]
+workers = "x" #!
+"#,
+    );
+    assert!(said[0].contains("[source.a] has no `mode`"), "{said:#?}");
+    assert!(said[2].contains("[source.b.live] has no `brokers`"), "{said:#?}");
+    assert!(said[4].contains("in quotes"), "{said:#?}");
+}
+
+#[test]
+fn a_reference_to_a_url_is_told_beside_other_problems_unless_another_url_is_given() {
+    let text = "[database]\nurl = \"env:ALERTSTREAM_NEVER_SET\"\n[processor]\nworkers = 0\n";
+    let lines = |problems: Vec<Problem>| problems.into_iter().map(|problem| problem.line).collect::<Vec<_>>();
+    assert_eq!(lines(Config::parse(text).unwrap_err()), [Some(2), Some(4)]);
+    assert_eq!(lines(Config::parse_with(text, Urls::Given).unwrap_err()), [Some(4)]);
+    assert!(Config::parse("[database]\nurl = \"env:ALERTSTREAM_NEVER_SET\"\n").is_ok());
+}
+
 #[test]
 fn queries_and_live_tables_are_checked_with_the_rest() {
     let text = "[source.a]\nmode = \"live\"\n[source.a.archive]\nquery = { cone = \"1,2\" }\n[source.b]\nmode = \"live\"\n\
@@ -85,7 +180,7 @@ fn queries_and_live_tables_are_checked_with_the_rest() {
     assert_eq!(said.len(), 3, "{said:#?}");
     assert!(said[0].starts_with("line 1: source `a` is live"), "{said:#?}");
     assert!(said[1].starts_with("line 4: `cone` does not take `1,2`"), "{said:#?}");
-    assert!(said[2].starts_with("line 7: "), "{said:#?}");
+    assert!(said[2].starts_with("line 9: no topic"), "{said:#?}");
 }
 
 #[test]

@@ -81,25 +81,25 @@ impl Default for QueueConfig {
 }
 
 impl QueueConfig {
-    /// Gives every problem: the key under `[queue]`, and a sentence.
-    pub fn validate(&self) -> Vec<(&'static str, String)> {
+    /// Gives every problem: the path of its key under `[queue]`, and a sentence.
+    pub fn validate(&self) -> Vec<(Vec<String>, String)> {
         let mut problems = Vec::new();
         if self.bytes_max == 0 {
             problems.push((
-                "bytes_max",
+                vec!["bytes_max".to_owned()],
                 "`bytes_max = 0`: nothing could be read; give a size such as `128MiB`".into(),
             ));
         }
         if self.limit == Some(0) {
             problems.push((
-                "limit",
+                vec!["limit".to_owned()],
                 "`limit = 0`: nothing would be worked on; give at least 1".into(),
             ));
         }
         for (table, entries) in [("limits", &self.limits), ("weights", &self.weights)] {
             for key in entries.iter().filter(|entry| *entry.1 == 0).map(|entry| entry.0) {
                 problems.push((
-                    table,
+                    vec![table.to_owned(), key.clone()],
                     format!("`{table}.{key} = 0`: `{key}` would never be served; give at least 1"),
                 ));
             }
@@ -162,7 +162,7 @@ impl Default for ProcessorConfig {
 }
 
 impl ProcessorConfig {
-    /// Gives every problem: the key under `[processor]`, and a sentence.
+    /// Gives every problem: its key under `[processor]`, dotted, and a sentence.
     pub fn validate(&self) -> Vec<(&'static str, String)> {
         let mut problems = Vec::new();
         if self.workers == 0 {
@@ -186,7 +186,7 @@ impl ProcessorConfig {
                 "`time_limit = 0s`: every try would fail; leave it out for no limit".into(),
             ));
         }
-        problems.extend(self.retry.validate().into_iter().map(|problem| ("retry", problem)));
+        problems.extend(self.retry.validate());
         problems
     }
 }
@@ -216,17 +216,21 @@ impl Default for RetryConfig {
 }
 
 impl RetryConfig {
-    /// Gives every problem as a sentence.
-    pub fn validate(&self) -> Vec<String> {
+    /// Gives every problem: its key under `[processor]`, dotted, and a sentence.
+    pub fn validate(&self) -> Vec<(&'static str, String)> {
         let mut problems = Vec::new();
         if self.tries == 0 {
-            problems.push("`retry.tries = 0`: a handler is called at least once; give at least 1".into());
+            problems.push((
+                "retry.tries",
+                "`retry.tries = 0`: a handler is called at least once; give at least 1".into(),
+            ));
         }
         if self.most < self.first {
-            problems.push(format!(
+            let said = format!(
                 "`retry.most = {:?}` is shorter than `retry.first = {:?}`; give the longest wait in `most`",
                 self.most, self.first
-            ));
+            );
+            problems.push(("retry.most", said));
         }
         problems
     }

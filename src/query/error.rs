@@ -77,6 +77,17 @@ impl QueryError {
         said
     }
 
+    /// Gives the part of the query that is at fault, if it is one.
+    pub fn part(&self) -> Option<&str> {
+        match self {
+            Self::Value { flag, .. } | Self::Empty { flag } | Self::Disjoint { flag } | Self::File { flag, .. } => {
+                Some(flag)
+            }
+            Self::UnknownKey { key } => Some(key),
+            Self::Missing | Self::AllBesideOthers { .. } => None,
+        }
+    }
+
     /// Makes the error of a value that its flag does not take.
     pub(crate) fn value(flag: &'static str, value: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Value {

@@ -45,6 +45,30 @@ impl Query {
     }
 }
 
+impl Query {
+    /// Gives everything that is wrong with what a person wrote, not only the first; reads the files that it names.
+    pub fn problems(text: &QueryText, night_starts_at: NightStart) -> Vec<QueryError> {
+        let (mut left, mut problems) = (text.clone(), Vec::new());
+        // Each round takes a part out.
+        while let Err(error) = left
+            .clone()
+            .with_files()
+            .and_then(|text| Self::parse(&text, night_starts_at))
+        {
+            // Without its wrong parts nothing may be left, which is no problem of its own.
+            if problems.is_empty() || !matches!(error, QueryError::Missing) {
+                let out = error.part().is_some_and(|part| left.take_out(part));
+                problems.push(error);
+                if out {
+                    continue;
+                }
+            }
+            break;
+        }
+        problems
+    }
+}
+
 /// What jd, mjd, time and night have in common.
 fn instants(text: &QueryText, starts_at: NightStart) -> Result<Option<JdRange>, QueryError> {
     let ranges = [

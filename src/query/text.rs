@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::error::QueryError;
@@ -58,9 +58,7 @@ impl QueryText {
     /// # Errors
     /// A name that is no part of a query; a bare flag with another value.
     pub fn set(&mut self, name: &str, value: impl Into<String>) -> Result<(), QueryError> {
-        let plain = name.replace('-', "_");
-        let unknown = || QueryError::UnknownKey { key: name.to_owned() };
-        let key = *KEYS.iter().find(|known| **known == plain).ok_or_else(unknown)?;
+        let key = known(name)?;
         let value = value.into();
         if BARE.contains(&key) {
             match value.as_str() {
@@ -83,6 +81,11 @@ impl QueryText {
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Result<Self, QueryError> {
         self.set(name, value)?;
         Ok(self)
+    }
+
+    /// Takes one part out; says whether it was there.
+    pub(super) fn take_out(&mut self, name: &str) -> bool {
+        self.values.remove(name).is_some()
     }
 
     /// Gives one part as it was written.
@@ -125,15 +128,48 @@ impl<'de> Deserialize<'de> for QueryText {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<QueryText, A::Error> {
                 let mut text = QueryText::new();
-                while let Some(key) = map.next_key::<String>()? {
-                    let value = map.next_value::<Written>()?.0;
-                    text.set(&key, value).map_err(de::Error::custom)?;
+                // Each is checked where it stands, so that an error has its line.
+                while let Some(Part(part)) = map.next_key()? {
+                    map.next_value_seed(Setting { text: &mut text, part })?;
                 }
                 Ok(text)
             }
         }
         d.deserialize_map(Table)
     }
+}
+
+/// The name of a part.
+struct Part(&'static str);
+
+impl<'de> Deserialize<'de> for Part {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        known(&String::deserialize(d)?).map(Self).map_err(de::Error::custom)
+    }
+}
+
+/// A part that is set to the value that comes.
+struct Setting<'t> {
+    text: &'t mut QueryText,
+    part: &'static str,
+}
+
+impl<'de> DeserializeSeed<'de> for Setting<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<(), D::Error> {
+        let Written(value) = Written::deserialize(d)?;
+        self.text.set(self.part, value).map_err(de::Error::custom)
+    }
+}
+
+/// Gives the part of this name (`-` and `_` are the same).
+fn known(name: &str) -> Result<&'static str, QueryError> {
+    let plain = name.replace('-', "_");
+    let found = KEYS.iter().find(|known| **known == plain);
+    found
+        .copied()
+        .ok_or_else(|| QueryError::UnknownKey { key: name.to_owned() })
 }
 
 /// A value of a table: text, a number, `true` or `false`, or a list of them, as the text of the flag.

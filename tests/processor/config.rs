@@ -27,11 +27,17 @@ fn every_problem_is_named() {
     let queue: QueueConfig =
         toml::from_str("bytes_max = 0\nlimit = 0\nlimits = { a = 0, b = 1 }\nweights = { c = 0 }").unwrap();
     let keys: Vec<_> = queue.validate().into_iter().map(|problem| problem.0).collect();
-    assert_eq!(keys, ["bytes_max", "limit", "limits", "weights"]);
+    assert_eq!(
+        keys,
+        [&["bytes_max"][..], &["limit"], &["limits", "a"], &["weights", "c"]]
+    );
     let text = "workers = 0\nbatch_max = 0\ntime_limit = '0s'\nretry = { tries = 0, first = '2s', most = '1s' }";
     let processor: ProcessorConfig = toml::from_str(text).unwrap();
     let keys: Vec<_> = processor.validate().into_iter().map(|problem| problem.0).collect();
-    assert_eq!(keys, ["workers", "batch_max", "time_limit", "retry", "retry"]);
+    assert_eq!(
+        keys,
+        ["workers", "batch_max", "time_limit", "retry.tries", "retry.most"]
+    );
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn sink(config: &Config, args: &RunArgs, format: Format) -> CliResult<SinkConfig
     if let Some(path) = &args.sink_path {
         (sink.kind, sink.path) = (SinkKind::Ndjson, path.clone());
     }
-    if let Some(problem) = sink.validate().first() {
+    if let Some((_, problem)) = sink.validate().first() {
         return Err(CliError::refused("usage", problem));
     }
     if format == Format::Json && sink.is_stdout() {

@@ -10,11 +10,12 @@ use std::fmt;
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use serde::Deserialize;
-use serde::de::{Deserializer, Error as _};
 
 use super::error::LiveError;
-use super::security::{self, Security};
+use super::pass_through::resolve;
+use super::security::Security;
+
+pub use super::pass_through::PassThrough;
 
 /// What every consumer starts from; `specs` for the reasons are in the crate's documentation of live sources.
 const CONSUMER: &[(&str, &str)] = &[
@@ -134,49 +135,6 @@ const SECRET: &[&str] = &[
     "certificate.pem",
 ];
 
-/// The pass-through table `[source.NAME.live.librdkafka]`. Values may be text, numbers or booleans, and `env:NAME` or
-/// `file:PATH` for secrets. Its `Debug` shows the keys only.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct PassThrough(BTreeMap<String, String>);
-
-impl PassThrough {
-    /// Makes a table of pairs.
-    pub fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
-        Self(pairs.into_iter().collect())
-    }
-
-    fn conflicts(&self) -> Vec<LiveError> {
-        let value = |key: &str| self.0.get(key).and_then(|value| resolve(key, value).ok());
-        security::conflicts(&self.0, value)
-    }
-
-    /// Sets one more.
-    pub fn set(&mut self, key: impl Into<String>, value: impl Into<String>) {
-        self.0.insert(key.into(), value.into());
-    }
-}
-
-impl fmt::Debug for PassThrough {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
-    }
-}
-
-impl<'de> Deserialize<'de> for PassThrough {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let table = BTreeMap::<String, toml::Value>::deserialize(deserializer)?;
-        let text = |(key, value)| match value {
-            toml::Value::String(text) => Ok((key, text)),
-            toml::Value::Integer(number) => Ok((key, number.to_string())),
-            toml::Value::Boolean(yes) => Ok((key, yes.to_string())),
-            _ => Err(D::Error::custom(format!(
-                "the setting `{key}` must be text, a number, true or false"
-            ))),
-        };
-        table.into_iter().map(text).collect::<Result<_, _>>().map(Self)
-    }
-}
-
 /// Makes the configuration of clients for one set of brokers.
 #[derive(Clone)]
 pub struct Clients {
@@ -205,7 +163,7 @@ impl Clients {
             return Err(LiveError::NoBrokers);
         }
         let mut settings = BTreeMap::new();
-        for (key, value) in &pass_through.0 {
+        for (key, value) in pass_through.iter() {
             refuse(key, value)?;
             settings.insert(key.clone(), resolve(key, value)?);
         }
@@ -221,7 +179,7 @@ impl Clients {
     pub fn problems(brokers: &[String], pass_through: &PassThrough) -> Vec<LiveError> {
         let brokers = joined(brokers);
         let mut problems: Vec<LiveError> = brokers.is_empty().then_some(LiveError::NoBrokers).into_iter().collect();
-        for (key, value) in &pass_through.0 {
+        for (key, value) in pass_through.iter() {
             let checked = refuse(key, value).and_then(|()| resolve(key, value)).and_then(|value| {
                 let alone = Self {
                     brokers: brokers.clone(),
@@ -375,23 +333,6 @@ fn refuse(key: &str, value: &str) -> Result<(), LiveError> {
         return Err(LiveError::NoTls { key: key.to_owned() });
     }
     Ok(())
-}
-
-fn resolve(key: &str, value: &str) -> Result<String, LiveError> {
-    let missing = |what: String| LiveError::Reference {
-        key: key.to_owned(),
-        what,
-    };
-    if let Some(name) = value.strip_prefix("env:") {
-        return std::env::var(name)
-            .map_err(|_| missing(format!("the environment variable `{name}`, which is not set")));
-    }
-    if let Some(path) = value.strip_prefix("file:") {
-        let text = std::fs::read_to_string(path);
-        let text = text.map_err(|error| missing(format!("the file `{path}`, which cannot be read ({error})")))?;
-        return Ok(text.trim_end_matches(['\n', '\r']).to_owned());
-    }
-    Ok(value.to_owned())
 }
 
 /// Says whether a setting's value must never be shown.

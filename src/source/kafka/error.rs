@@ -201,6 +201,22 @@ impl LiveError {
         }
     }
 
+    /// Gives the path, in a live source's table, of the entry that is at fault.
+    pub fn entry(&self) -> Vec<&str> {
+        match self {
+            Self::NoBrokers => vec!["brokers"],
+            Self::NoTopics | Self::Regex { .. } => vec!["topics"],
+            Self::Nights { .. } => vec!["nights"],
+            Self::Refused { key, .. }
+            | Self::Setting { key, .. }
+            | Self::Reference { key, .. }
+            | Self::NoTls { key } => {
+                vec!["librdkafka", key]
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Adds the user's name, where a question that does not know it was refused.
     pub(crate) fn of_user(self, name: Option<&str>) -> Self {
         match self {

@@ -27,6 +27,7 @@ mod lanes;
 mod look;
 mod message;
 pub mod nights;
+mod pass_through;
 pub mod place;
 mod poll;
 pub mod probe;

@@ -103,7 +103,7 @@ impl SinkConfig {
 
     /// Gives a problem for each of `fields` that no alert can have, with the nearest name.
     pub fn unknown_fields(&self, names: &Names) -> Vec<String> {
-        let known = |name: &str| OF_DELIVERY.contains(&name) || names.get(name).is_some();
+        let known = |name: &str| OF_DELIVERY.contains(&name) || names.knows(name);
         let unknown = self.fields.iter().flatten();
         unknown
             .filter(|name| !name.is_empty() && !known(name))

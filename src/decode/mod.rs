@@ -16,6 +16,7 @@ mod flat;
 pub mod framing;
 mod json;
 pub mod packet;
+pub(crate) mod path;
 pub mod plan;
 mod registry;
 mod schema;

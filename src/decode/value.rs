@@ -3,6 +3,7 @@
 //! Invariants: views borrow from the payload and decode when asked; the bytes were validated before, so that a read
 //! cannot fail. Must not know framing or surveys.
 
+use super::path::steps;
 use super::plan::{NULL, Nothing, Plan};
 use super::schema::{Kind, NodeId};
 use super::wire::Cursor;
@@ -110,7 +111,7 @@ impl<'a> View<'a> {
     }
 
     /// Finds a field by dotted path; `None` when the schema has no such path. The items of an array are `NAME[0]` or
-    /// `NAME.0`, those of a map `NAME.KEY`; one that is not there is null.
+    /// `NAME.0`, those of a map `NAME.KEY` or `NAME["KEY"]`; one that is not there is null.
     pub fn get(&self, path: &str) -> Option<Value<'a>> {
         let mut found = Found::Value(Value::Record(*self));
         if matches!(self.kind(), Some(Kind::Array(_))) {
@@ -119,10 +120,7 @@ impl<'a> View<'a> {
         if matches!(self.kind(), Some(Kind::Map(_))) {
             found = Found::Value(Value::Map(*self));
         }
-        let mut parts = path
-            .split(['.', '['])
-            .map(|part| part.strip_suffix(']').unwrap_or(part));
-        parts
+        steps(path)
             .try_fold(found, |found, name| found.step(self.plan, name))
             .map(Found::value)
     }

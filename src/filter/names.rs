@@ -2,9 +2,10 @@
 //!
 //! Invariants: a name of the header hides an equal one of the packet. Must not know expressions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::decode::packet::Packet;
+use crate::decode::path::steps;
 use crate::decode::{Decoder, Kind};
 use crate::nearest::nearest_path;
 
@@ -48,6 +49,8 @@ pub(super) const HEADER: [(&str, Type); 13] = [
 #[derive(Debug, Clone)]
 pub struct Names {
     known: BTreeMap<String, Type>,
+    /// Those of `known` that are maps in some schema: any key may stand below.
+    maps: BTreeSet<String>,
 }
 
 impl Names {
@@ -58,7 +61,10 @@ impl Names {
 
     /// The header's fields, and those of all schemas that a decoder brings or has seen.
     pub fn of(decoder: &Decoder) -> Self {
-        let mut names = Self { known: BTreeMap::new() };
+        let mut names = Self {
+            known: BTreeMap::new(),
+            maps: BTreeSet::new(),
+        };
         for compiled in decoder.schemas() {
             names.add_plan(&compiled.plan);
         }
@@ -80,6 +86,9 @@ impl Names {
 
     fn add_plan(&mut self, plan: &crate::decode::plan::Plan) {
         for (path, kind) in plan.names() {
+            if matches!(kind, Kind::Map(_)) {
+                self.maps.insert(path.clone());
+            }
             let kind = type_of(kind);
             self.known
                 .entry(path)
@@ -91,6 +100,27 @@ impl Names {
     /// Gives the type of a name.
     pub fn get(&self, name: &str) -> Option<Type> {
         self.known.get(name).copied()
+    }
+
+    /// Says whether a dotted path leads to a key of a map.
+    pub(super) fn is_in_a_map(&self, path: &str) -> bool {
+        let mut above = path.match_indices('.').filter_map(|(at, _)| path.get(..at));
+        above.any(|above| self.maps.contains(above))
+    }
+
+    /// Says whether a path may lead to a value, in any of its spellings: to a name, or into an array or a map.
+    pub(crate) fn knows(&self, path: &str) -> bool {
+        let mut above = String::new();
+        for step in steps(path) {
+            if self.maps.contains(&above) || self.get(&above) == Some(Type::List) {
+                return true;
+            }
+            if !above.is_empty() {
+                above.push('.');
+            }
+            above.push_str(step);
+        }
+        self.get(&above).is_some()
     }
 
     /// Finds the valid name most like `name`: whole, or by its last part.

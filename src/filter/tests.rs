@@ -61,7 +61,6 @@ fn null_absent_and_nan_are_undefined_also_under_not() {
         "!(candidate.distpsnr1 < 5.0)",
         "candidate.distpsnr1 == 5.0",
         "candidate.distpsnr1 != 5.0",
-        "candidate.distpsnr1 == null",
         "drb < 1.0",
         "drb != 1.0",
         "diaSource.snr > 5.0",
@@ -139,6 +138,41 @@ fn what_can_never_be_is_refused() {
         Filter::compile("magnitude <", &Names::bundled()),
         Err(FilterError::Syntax { .. })
     ));
+}
+
+#[test]
+fn a_comparison_with_null_and_an_order_of_bands_are_refused_with_what_to_write() {
+    let refuse = |text: &str| Filter::compile(text, &Names::bundled()).unwrap_err().to_string();
+    assert!(refuse("candidate.distpsnr1 == null").ends_with("write `!has(candidate.distpsnr1)`"));
+    assert!(refuse("rb > 0.5 && null != candidate.distpsnr1").ends_with("write `has(candidate.distpsnr1)`"));
+    assert!(refuse("prv_candidates.exists(p, p.magpsf == null)").ends_with("write `!has(p.magpsf)`"));
+    assert!(refuse("band < 'i'").contains("`band`, which has no order"));
+    assert!(refuse("!('g' >= band)").contains("`in`"));
+    assert_eq!(select("prv_candidates.exists(band, band != null)"), Selection::Selected);
+}
+
+#[test]
+fn a_key_of_a_map_is_named_in_either_spelling() {
+    let schema = r#"{"type":"record","name":"alert","namespace":"kite","fields":[
+        {"name":"tags","type":{"type":"map","values":"long"}}]}"#;
+    let packet = |key: &str, value: u8| {
+        let datum = [&[2, 2], key.as_bytes(), &[2 * value, 0]].concat();
+        Decoder::bundled().decode(&packet_of(schema, &datum)).unwrap()
+    };
+    let (five, other) = (packet("a", 5), packet("b", 5));
+    let mut names = Names::bundled();
+    names.add(&five);
+    for text in ["tags.a == 5", "tags[\"a\"] == 5", "has(tags.a)"] {
+        let filter = Filter::compile(text, &names).unwrap();
+        assert_eq!(filter.select(&five), Selection::Selected, "{text}");
+        assert_ne!(filter.select(&other), Selection::Selected, "{text}");
+    }
+    for path in ["tags.a", "tags[a]", "tags[\"a\"]", "tags['a']"] {
+        assert_eq!(five.json(path), Some(5.into()), "{path}");
+        assert_eq!(other.json(path), Some(serde_json::Value::Null), "{path}");
+        assert!(names.knows(path), "{path}");
+    }
+    assert!(names.knows("prv_candidates[0].jd") && !names.knows("tag.a") && !names.knows("candidate.a"));
 }
 
 #[test]

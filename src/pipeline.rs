@@ -29,6 +29,7 @@ use crate::queue::FairQueue;
 use crate::record::SourceId;
 use crate::source::{Source, SourceError};
 use crate::stream::{StreamConfig, StreamControl, StreamObserver, StreamStats, open};
+use crate::units::counted;
 
 mod clock;
 mod feed;
@@ -111,6 +112,29 @@ pub enum PipelineError {
     /// A handler said that nothing will work.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// The schema registry did not give schemas in time; the alerts that wait for them are not committed and come again.
+    #[error(
+        "source `{source_id}`: {} for a schema that the registry does not give (`{}`); nothing of them is committed",
+        waits(*alerts),
+        listed(schemas)
+    )]
+    SchemasMissing {
+        /// The source.
+        source_id: SourceId,
+        /// How many alerts wait, with what stands behind them.
+        alerts: u64,
+        /// The schemas' ids.
+        schemas: Vec<u32>,
+    },
+}
+
+fn waits(alerts: u64) -> String {
+    let verb = if alerts == 1 { "waits" } else { "wait" };
+    format!("{} {verb}", counted(alerts, "alert"))
+}
+
+fn listed(schemas: &[u32]) -> String {
+    schemas.iter().map(u32::to_string).collect::<Vec<_>>().join("`, `")
 }
 
 impl PipelineError {
@@ -199,6 +223,9 @@ impl Pipeline {
             failures.extend(fed_error(fed));
         }
         let interrupted = stop.is_cancelled();
+        if !interrupted {
+            failures.extend(totals.iter().filter_map(left));
+        }
         let failure = match why {
             Why::Failed(first) => Some(first),
             _ => worst(failures),
@@ -339,6 +366,16 @@ async fn end_in_time(pool: Pool<QueueKey>, within: Duration) -> Result<PoolStats
 fn worst(mut failures: Vec<PipelineError>) -> Option<PipelineError> {
     failures.sort_by_key(PipelineError::is_unconfirmed);
     failures.into_iter().next()
+}
+
+/// A run that was not interrupted should have waited for nothing at its end.
+fn left((observer, counts): &(StreamObserver, Arc<FeedCounts>)) -> Option<PipelineError> {
+    let left = counts.left.lock().take()?;
+    Some(PipelineError::SchemasMissing {
+        source_id: observer.source().clone(),
+        alerts: left.alerts,
+        schemas: left.schemas.into_iter().collect(),
+    })
 }
 
 fn total((observer, counts): &(StreamObserver, Arc<FeedCounts>)) -> (SourceId, SourceTotals) {

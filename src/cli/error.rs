@@ -165,6 +165,8 @@ impl From<PipelineError> for CliError {
             lost if lost.is_unconfirmed() => {
                 Self::unconfirmed(lost).hint("what was not confirmed is delivered again: start it once more")
             }
+            PipelineError::SchemasMissing { .. } => Self::failed("schema", error)
+                .hint("see that the registry answers (`alertstream doctor`) and has them, and start it once more"),
             PipelineError::Source(_) => Self::failed("source", error),
             _ => Self::failed("processor", error),
         }

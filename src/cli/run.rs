@@ -40,6 +40,9 @@ const SHOW_EVERY: Duration = Duration::from_millis(200);
 ///
 /// Every alert is acknowledged only after its line is written. Runs with the same group share the work; a run that is
 /// killed is continued by the others, or by the next start.
+///
+/// It ends with 0 also when alerts became dead letters. It ends with 1 when alerts at its end still wait for a schema
+/// that the registry does not give: they are not committed, and the next start reads them again.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RunArgs {

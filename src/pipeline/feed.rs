@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::decode::packet::Packet;
@@ -23,7 +24,7 @@ use crate::source::SourceError;
 use crate::stream::{AlertStream, StreamObserver};
 
 use super::clock::Deliveries;
-use super::waiting::Waiting;
+use super::waiting::{Left, Waiting};
 
 /// Deliveries decoded in one turn on a blocking thread: the hop there is shared, and no delivery waits for others
 /// that are not there yet.
@@ -34,6 +35,8 @@ const TURN: usize = 64;
 pub(super) struct FeedCounts {
     /// Empty payloads from Kafka, acknowledged.
     pub(super) tombstones: AtomicU64,
+    /// What waited for a schema when the feed ended.
+    pub(super) left: Mutex<Option<Left>>,
 }
 
 /// One source's way into the queue.
@@ -75,7 +78,10 @@ impl<P: Fn(Delivery<Packet>)> Feed<P> {
         loop {
             let (turn, end) = tokio::select! {
                 turn = turns.next() => {
-                    let Some(turn) = turn else { return Ok(()) };
+                    let Some(turn) = turn else {
+                        *counts.left.lock() = waiting.left();
+                        return Ok(());
+                    };
                     deliveries.happened();
                     split(turn)
                 }
@@ -83,7 +89,7 @@ impl<P: Fn(Delivery<Packet>)> Feed<P> {
                 () = over(last_turn, wait_within), if !waiting.is_empty() => {
                     let stats = observer.stats();
                     if stats.waiting == 0 && stats.open <= waiting.len() as u64 {
-                        waiting.tell_that_it_is_left();
+                        *counts.left.lock() = waiting.left();
                         return Ok(());
                     }
                     // Workers are busy with what was delivered before.
@@ -92,8 +98,8 @@ impl<P: Fn(Delivery<Packet>)> Feed<P> {
             };
             last_turn = Instant::now();
             let turn = waiting.behind(turn);
-            let (decoder_there, counts) = (decoder.clone(), counts.clone());
-            let decoding = tokio::task::spawn_blocking(move || decode(turn, &decoder_there, &counts));
+            let (decoder_there, counts_there) = (decoder.clone(), counts.clone());
+            let decoding = tokio::task::spawn_blocking(move || decode(turn, &decoder_there, &counts_there));
             let decoded = match decoding.await {
                 Ok(decoded) => decoded,
                 Err(panic) => std::panic::resume_unwind(panic.into_panic()),

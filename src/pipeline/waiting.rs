@@ -63,13 +63,17 @@ impl Waiting {
         taken
     }
 
-    /// Says which schemas did not come.
-    pub(super) fn tell_that_it_is_left(&self) {
-        let ids: BTreeSet<u32> = self.lanes.values().map(|(id, _)| *id).collect();
-        tracing::warn!(
-            ?ids,
-            alerts = self.len(),
-            "the schema registry did not give these schemas in time; the alerts that wait for them are not committed and come again"
-        );
+    /// Gives what is left when no more schemas come, if anything is.
+    pub(super) fn left(&self) -> Option<Left> {
+        let schemas: BTreeSet<u32> = self.lanes.values().map(|(id, _)| *id).collect();
+        let alerts = self.len() as u64;
+        (alerts > 0).then_some(Left { alerts, schemas })
     }
+}
+
+/// Alerts that waited in vain: they are not committed, and come again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Left {
+    pub(super) alerts: u64,
+    pub(super) schemas: BTreeSet<u32>,
 }

@@ -336,6 +336,29 @@ async fn an_archive_source_with_a_live_table_is_ingested_from_it() {
 }
 
 #[test]
+fn a_run_that_ends_while_alerts_wait_for_a_schema_is_exit_1_and_names_it() {
+    let scene = Scene::with(0..0, "none");
+    let server = Registry::start(&[503]);
+    let text = fs::read_to_string(scene.config()).unwrap();
+    let cache = scene.path("cache");
+    let schemas = format!(
+        "[schemas]\nregistry = \"{}\"\ncache = \"{}\"\n",
+        server.url,
+        cache.display()
+    );
+    fs::write(scene.config(), text + &schemas).unwrap();
+    scene.send_to(0, std::iter::once(registry::packet(1)));
+    scene.send_to(1, (0..3).map(fixtures::ztf_packet));
+    let config = scene.config();
+    let args = ["run", "--config", &config, "--until-idle", "1"];
+    let said = run(args).exits(1);
+    assert_eq!(said.lines().len(), 3, "the others were worked on: {said:#?}");
+    assert!(said.stderr.contains("1 alert waits for a schema"), "{said:#?}");
+    server.answer(200);
+    assert_eq!(run(args).exits(0).lines().len(), 1);
+}
+
+#[test]
 fn an_unknown_schema_makes_its_partition_wait_while_the_registry_is_down_and_the_next_run_goes_on() {
     let scene = Scene::with(0..0, "none");
     let server = Registry::start(&[503]);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use alertstream::decode::packet::Packet;
-use alertstream::pipeline::{Ended, Input, Limits, Pipeline};
+use alertstream::pipeline::{Ended, Input, Limits, Pipeline, PipelineError};
 use alertstream::processor::{AlertProcessor, Context, HandleError, Handler, ProcessorConfig, QueueConfig};
 use alertstream::record::{Lane, RawAlert};
 use alertstream::source::memory::{MemorySource, MemoryTopic};
@@ -134,7 +134,12 @@ async fn a_bounded_read_ends_without_the_alerts_that_wait_and_does_not_commit_th
     let scene = Scene::new();
     scene.topic.seal();
     let ended = scene.start(Some(Duration::from_secs(15))).await.unwrap();
-    assert!(ended.failure.is_none() && !ended.interrupted);
+    // A script must notice: these alerts were not worked on.
+    match ended.failure.as_ref().expect("a failure") {
+        PipelineError::SchemasMissing { alerts, schemas, .. } => assert!(*alerts > 0 && schemas.len() == 1),
+        other => panic!("{other}"),
+    }
+    assert!(!ended.interrupted);
     assert_eq!(scene.topic.committed("g"), [1, KNOWN, KNOWN]);
     let stats = ended.sources.values().next().unwrap().stream;
     assert_eq!((stats.acked, stats.rejected), (2 * KNOWN + 1, 0));

@@ -1,11 +1,14 @@
 //! Settlements: what became of a delivery, and the token through which it is said.
 //!
-//! Invariants: a token settles once; dropping it releases. Settling is synchronous, infallible and local: it never
+//! Invariants: a token settles once; dropping it releases; the alert's bytes go back with it, so that one that is not
+//! done can be given again. Settling is synchronous, infallible and local: it never
 //! waits and never touches a service. Must not know which source or lane type it serves.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+
+use crate::record::RawAlert;
 
 /// Why an alert will never be done: the reason class and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,18 +51,19 @@ pub enum Settlement {
 
 /// The way back to a source's intake; all that a token knows.
 pub trait Settle: Send + Sync {
-    /// Records the settlement of the delivery `key` (the intake's own number of it).
+    /// Records the settlement of the delivery `key` (the intake's own number of it), and takes its alert back.
     ///
     /// It is called from any thread, also from a `Drop`: it must neither wait nor panic.
-    fn settle(&self, key: u64, what: Settlement);
+    fn settle(&self, key: u64, raw: RawAlert, what: Settlement);
 
     /// Says whether settling the delivery `key` would still count: not after its lane was lost or its lease ran out.
     fn is_open(&self, _key: u64) -> bool {
         true
     }
 
-    /// The delivery `key` waits for something from outside: its lane is to bring no more until it goes on.
-    fn set_aside(&self, _key: u64) {}
+    /// The delivery `key`, of `bytes` bytes, waits for something from outside: its lane is to bring no more until it
+    /// goes on.
+    fn set_aside(&self, _key: u64, _bytes: usize) {}
 
     /// The delivery `key` goes on.
     fn take_up(&self, _key: u64) {}
@@ -70,15 +74,22 @@ pub trait Settle: Send + Sync {
 pub struct AckToken {
     settle: Option<Arc<dyn Settle>>,
     key: u64,
+    raw: RawAlert,
 }
 
 impl AckToken {
-    /// Makes the token of delivery `key`.
-    pub fn new(settle: Arc<dyn Settle>, key: u64) -> Self {
+    /// Makes the token of delivery `key`, which gives this alert back.
+    pub fn new(settle: Arc<dyn Settle>, key: u64, raw: RawAlert) -> Self {
         Self {
             settle: Some(settle),
             key,
+            raw,
         }
+    }
+
+    /// Gives the alert.
+    pub fn raw(&self) -> &RawAlert {
+        &self.raw
     }
 
     /// Says whether settling would still count.
@@ -89,7 +100,7 @@ impl AckToken {
     /// Says that the delivery waits for something from outside; see [`Settle::set_aside`].
     pub fn set_aside(&self) {
         if let Some(settle) = &self.settle {
-            settle.set_aside(self.key);
+            settle.set_aside(self.key, self.raw.payload.len());
         }
     }
 
@@ -103,7 +114,7 @@ impl AckToken {
     /// Settles the delivery.
     pub fn settle(mut self, what: Settlement) {
         if let Some(settle) = self.settle.take() {
-            settle.settle(self.key, what);
+            settle.settle(self.key, std::mem::take(&mut self.raw), what);
         }
     }
 }
@@ -111,7 +122,7 @@ impl AckToken {
 impl Drop for AckToken {
     fn drop(&mut self) {
         if let Some(settle) = self.settle.take() {
-            settle.settle(self.key, Settlement::Release);
+            settle.settle(self.key, std::mem::take(&mut self.raw), Settlement::Release);
         }
     }
 }
@@ -131,37 +142,41 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Heard(Mutex<Vec<(u64, Settlement)>>);
+    struct Heard(Mutex<Vec<(u64, RawAlert, Settlement)>>);
 
     impl Settle for Heard {
-        fn settle(&self, key: u64, what: Settlement) {
-            self.0.lock().push((key, what));
+        fn settle(&self, key: u64, raw: RawAlert, what: Settlement) {
+            self.0.lock().push((key, raw, what));
         }
+    }
+
+    fn alert() -> RawAlert {
+        RawAlert::from_bytes("x")
     }
 
     #[test]
     fn a_token_settles_once() {
         let heard = Arc::new(Heard::default());
-        AckToken::new(heard.clone(), 7).settle(Settlement::Ack);
-        assert_eq!(*heard.0.lock(), [(7, Settlement::Ack)]);
+        AckToken::new(heard.clone(), 7, alert()).settle(Settlement::Ack);
+        assert_eq!(*heard.0.lock(), [(7, alert(), Settlement::Ack)]);
     }
 
     #[test]
     fn a_dropped_token_releases() {
         let heard = Arc::new(Heard::default());
-        drop(AckToken::new(heard.clone(), 3));
-        assert_eq!(*heard.0.lock(), [(3, Settlement::Release)]);
+        drop(AckToken::new(heard.clone(), 3, alert()));
+        assert_eq!(*heard.0.lock(), [(3, alert(), Settlement::Release)]);
     }
 
     #[test]
     fn a_panic_releases() {
         let heard = Arc::new(Heard::default());
-        let token = AckToken::new(heard.clone(), 1);
+        let token = AckToken::new(heard.clone(), 1, alert());
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
             let _held = token;
             std::panic::panic_any("handler");
         }));
         assert!(caught.is_err());
-        assert_eq!(*heard.0.lock(), [(1, Settlement::Release)]);
+        assert_eq!(*heard.0.lock(), [(1, alert(), Settlement::Release)]);
     }
 }

@@ -45,18 +45,28 @@ impl Meta {
 /// [`ack`](Delivery::ack), [`release`](Delivery::release) or [`reject`](Delivery::reject). Silence means "not done".
 #[must_use = "dropping a delivery releases it"]
 pub struct Delivery<T> {
-    body: T,
-    raw: RawAlert,
+    body: Body<T>,
     meta: Meta,
     token: AckToken,
 }
 
+/// What a delivery carries: something made of the alert, or a view of the alert itself, which the token holds.
+enum Body<T> {
+    Made(T),
+    Raw {
+        see: fn(&RawAlert) -> &T,
+        take: fn(&RawAlert) -> T,
+    },
+}
+
 impl Delivery<RawAlert> {
-    /// Makes a delivery; for intakes.
-    pub fn new(raw: RawAlert, meta: Meta, token: AckToken) -> Self {
+    /// Makes a delivery of the token's alert; for intakes.
+    pub fn new(meta: Meta, token: AckToken) -> Self {
         Self {
-            body: raw.clone(),
-            raw,
+            body: Body::Raw {
+                see: |raw| raw,
+                take: RawAlert::clone,
+            },
             meta,
             token,
         }
@@ -66,12 +76,15 @@ impl Delivery<RawAlert> {
 impl<T> Delivery<T> {
     /// Gives the body.
     pub fn get(&self) -> &T {
-        &self.body
+        match &self.body {
+            Body::Made(body) => body,
+            Body::Raw { see, .. } => see(self.token.raw()),
+        }
     }
 
     /// Gives the raw alert.
     pub fn raw(&self) -> &RawAlert {
-        &self.raw
+        self.token.raw()
     }
 
     /// Gives the position.
@@ -107,7 +120,7 @@ impl<T> Delivery<T> {
 
     /// Gives where the packet came from on Kafka, now or when it was archived.
     pub fn origin(&self) -> Option<&KafkaOrigin> {
-        self.raw.origin.as_deref()
+        self.raw().origin.as_ref()
     }
 
     /// Gives source, position, attempt and span.
@@ -117,9 +130,12 @@ impl<T> Delivery<T> {
 
     /// Makes something else of the body.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Delivery<U> {
+        let body = match self.body {
+            Body::Made(body) => body,
+            Body::Raw { take, .. } => take(self.token.raw()),
+        };
         Delivery {
-            body: f(self.body),
-            raw: self.raw,
+            body: Body::Made(f(body)),
             meta: self.meta,
             token: self.token,
         }
@@ -132,10 +148,9 @@ impl<T> Delivery<T> {
     // The delivery is the point of the error: a caller settles it, it is not passed up.
     #[allow(clippy::result_large_err)]
     pub fn try_map<U, E>(self, f: impl FnOnce(&T) -> Result<U, E>) -> Result<Delivery<U>, (Self, E)> {
-        match f(&self.body) {
+        match f(self.get()) {
             Ok(body) => Ok(Delivery {
-                body,
-                raw: self.raw,
+                body: Body::Made(body),
                 meta: self.meta,
                 token: self.token,
             }),
@@ -171,7 +186,7 @@ impl<T> fmt::Debug for Delivery<T> {
             .field("source", &self.meta.source.as_str())
             .field("position", &format_args!("{}", self.meta.position))
             .field("attempt", &self.meta.attempt)
-            .field("bytes", &self.raw.payload.len())
+            .field("bytes", &self.raw().payload.len())
             .finish_non_exhaustive()
     }
 }
@@ -190,7 +205,7 @@ mod tests {
     struct Heard(Mutex<Vec<Settlement>>);
 
     impl Settle for Heard {
-        fn settle(&self, _key: u64, what: Settlement) {
+        fn settle(&self, _key: u64, _raw: RawAlert, what: Settlement) {
             self.0.lock().push(what);
         }
     }
@@ -204,7 +219,7 @@ mod tests {
             },
             2,
         );
-        Delivery::new(RawAlert::from_bytes("abc"), meta, AckToken::new(heard.clone(), 1))
+        Delivery::new(meta, AckToken::new(heard.clone(), 1, RawAlert::from_bytes("abc")))
     }
 
     #[test]

@@ -63,12 +63,17 @@ impl Payloads {
         if !worth_it {
             return bytes.into();
         }
+        self.lend(bytes)
+    }
+
+    /// Makes a payload, or the memory of several, of a filled buffer that [`take`](Self::take) gave.
+    pub(crate) fn lend(self: &Arc<Self>, bytes: Vec<u8>) -> Bytes {
         let home = self.clone();
         Bytes::from_owner(Lent { bytes, home })
     }
 
     /// Gives an empty buffer of at least this capacity: the one that came back last, unless it is too small.
-    fn take(&self, length: usize) -> Vec<u8> {
+    pub(crate) fn take(&self, length: usize) -> Vec<u8> {
         let last = {
             let mut free = self.free.lock();
             let last = free.buffers.pop();

@@ -121,30 +121,97 @@ pub struct KafkaTimestamp {
     pub kind: TimestampKind,
 }
 
-/// Where a packet came from on Kafka; kept through the archive.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KafkaOrigin {
+/// One partition of one topic, shared by the origins of what was read from it together.
+#[derive(PartialEq, Eq, Debug)]
+pub struct TopicPartition {
     /// Topic name.
     pub topic: Arc<str>,
     /// Partition number.
     pub partition: i32,
-    /// Offset in the partition.
-    pub offset: i64,
-    /// The record's key, if it had one.
-    pub key: Option<Bytes>,
-    /// The record's headers, in order; a value may be null.
-    pub headers: Vec<(String, Option<Bytes>)>,
-    /// The record's timestamp, if it had one.
-    pub timestamp: Option<KafkaTimestamp>,
+}
+
+/// A header of a Kafka record; its value may be null.
+pub type KafkaHeader = (String, Option<Bytes>);
+
+/// Where a packet came from on Kafka; kept through the archive. Small and cheap to clone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KafkaOrigin {
+    from: Arc<TopicPartition>,
+    offset: i64,
+    timestamp: Option<KafkaTimestamp>,
+    named: Option<Arc<KeyAndHeaders>>,
+}
+
+#[derive(PartialEq, Eq, Debug)]
+struct KeyAndHeaders {
+    key: Option<Bytes>,
+    headers: Vec<KafkaHeader>,
+}
+
+impl KafkaOrigin {
+    /// Makes the origin of the record at `offset` of a partition, without key, headers and timestamp.
+    pub fn new(from: Arc<TopicPartition>, offset: i64) -> Self {
+        Self {
+            from,
+            offset,
+            timestamp: None,
+            named: None,
+        }
+    }
+
+    /// Sets the record's timestamp.
+    #[must_use]
+    pub fn at(mut self, timestamp: Option<KafkaTimestamp>) -> Self {
+        self.timestamp = timestamp;
+        self
+    }
+
+    /// Sets the record's key and headers.
+    #[must_use]
+    pub fn named(mut self, key: Option<Bytes>, headers: Vec<KafkaHeader>) -> Self {
+        let is_named = key.is_some() || !headers.is_empty();
+        self.named = is_named.then(|| Arc::new(KeyAndHeaders { key, headers }));
+        self
+    }
+
+    /// Gives the topic's name.
+    pub fn topic(&self) -> &Arc<str> {
+        &self.from.topic
+    }
+
+    /// Gives the number of the partition.
+    pub fn partition(&self) -> i32 {
+        self.from.partition
+    }
+
+    /// Gives the offset in the partition.
+    pub fn offset(&self) -> i64 {
+        self.offset
+    }
+
+    /// Gives the record's key, if it had one.
+    pub fn key(&self) -> Option<&Bytes> {
+        self.named.as_ref()?.key.as_ref()
+    }
+
+    /// Gives the record's headers, in order.
+    pub fn headers(&self) -> &[KafkaHeader] {
+        self.named.as_ref().map_or(&[], |named| &named.headers)
+    }
+
+    /// Gives the record's timestamp, if it had one.
+    pub fn timestamp(&self) -> Option<KafkaTimestamp> {
+        self.timestamp
+    }
 }
 
 /// One alert as it was read: bytes that nothing has interpreted.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct RawAlert {
     /// The packet, byte for byte. Empty for a Kafka tombstone.
     pub payload: Bytes,
     /// Where it came from on Kafka, now or when it was archived.
-    pub origin: Option<Arc<KafkaOrigin>>,
+    pub origin: Option<KafkaOrigin>,
     /// True when the packet was cut out of a container file of several records and given the file's header and
     /// sync marker, so that its bytes are not those of a whole file.
     pub reframed: bool,
@@ -159,7 +226,20 @@ impl RawAlert {
             reframed: false,
         }
     }
+
+    /// Gives it memory of its own where its packet may share some with others that were read together: for one that
+    /// stays when they go. Packets above [`SHARED_MOST`] never share.
+    #[must_use]
+    pub(crate) fn apart(mut self) -> Self {
+        if self.payload.len() <= SHARED_MOST {
+            self.payload = Bytes::copy_from_slice(&self.payload);
+        }
+        self
+    }
 }
+
+/// The largest packet that may share memory with others, bytes.
+pub(crate) const SHARED_MOST: usize = 4 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -39,7 +39,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::delivery::Delivery;
 use crate::record::{RawAlert, SourceId};
-use crate::source::intake::{Core, Drain, Flushed, Polled};
+use crate::source::intake::{Core, Drain, Flushed, Wait};
 use crate::source::{Source, SourceError};
 
 pub use crate::source::intake::{ByteBudget, DeliveryQuota, Lag, StreamConfig, StreamStats};
@@ -102,16 +102,13 @@ impl futures::Stream for AlertStream {
             return Poll::Ready(None);
         }
         loop {
-            let due = match this.core.poll_next(cx.waker()) {
-                Polled::Delivery(delivery) => return Poll::Ready(Some(Ok(delivery))),
-                Polled::Wait(due) => due,
-                Polled::Failed(error) => {
-                    this.done = Done::Yes;
-                    return Poll::Ready(Some(Err(error)));
-                }
-                Polled::End => {
-                    this.done = Done::Yes;
-                    return Poll::Ready(None);
+            let Wait(due) = match this.core.poll_next(cx.waker()) {
+                Err(wait) => wait,
+                Ok(item) => {
+                    if !matches!(item, Some(Ok(_))) {
+                        this.done = Done::Yes;
+                    }
+                    return Poll::Ready(item);
                 }
             };
             let Some(due) = due else {

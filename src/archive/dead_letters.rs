@@ -213,12 +213,7 @@ async fn insert_one(
     sha256: &[u8],
     letter: &DeadLetter,
 ) -> Result<u64, sqlx::Error> {
-    let origin = letter
-        .raw
-        .origin
-        .as_deref()
-        .map(OriginColumns::from)
-        .unwrap_or_default();
+    let origin = letter.raw.origin.as_ref().map(OriginColumns::from).unwrap_or_default();
     let path = match &letter.position.lane {
         Lane::File(path) => Some(without_nul(path)),
         _ => None,

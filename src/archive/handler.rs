@@ -14,7 +14,7 @@ use crate::processor::{BatchHandler, Context, HandleError};
 impl BatchHandler for ArchiveWriter {
     async fn handle_batch(&self, alerts: &[Packet], cx: &[Context<'_>]) -> Vec<Result<(), HandleError>> {
         let batch = alerts.iter().zip(cx).map(|(packet, cx)| Incoming {
-            origin: cx.origin.map(|origin| Arc::new(origin.clone())),
+            origin: cx.origin.cloned(),
             reframed: cx.reframed,
             ..Incoming::from(packet)
         });

@@ -4,14 +4,14 @@
 //! `bytea`: for each, the name's length and bytes, then the value's length (-1 for null) and bytes, lengths as 4 bytes
 //! big-endian; not text or json, because neither holds every byte. Must not know which table the columns are in.
 
-use std::sync::Arc;
-
 use bytes::{Buf, BufMut, Bytes};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use super::ArchiveError;
-use crate::record::{KafkaOrigin, KafkaTimestamp, TimestampKind};
+use std::sync::Arc;
+
+use crate::record::{KafkaOrigin, KafkaTimestamp, TimestampKind, TopicPartition};
 
 /// The columns of an origin, all null where there is none.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,16 +28,16 @@ pub(super) struct OriginColumns {
 impl From<&KafkaOrigin> for OriginColumns {
     fn from(origin: &KafkaOrigin) -> Self {
         Self {
-            topic: Some(origin.topic.to_string()),
-            partition: Some(origin.partition),
-            offset: Some(origin.offset),
-            timestamp: origin.timestamp.map(|t| t.millis),
-            timestamp_by: origin.timestamp.map(|t| match t.kind {
+            topic: Some(origin.topic().to_string()),
+            partition: Some(origin.partition()),
+            offset: Some(origin.offset()),
+            timestamp: origin.timestamp().map(|t| t.millis),
+            timestamp_by: origin.timestamp().map(|t| match t.kind {
                 TimestampKind::Create => 0,
                 TimestampKind::LogAppend => 1,
             }),
-            key: origin.key.clone(),
-            headers: (!origin.headers.is_empty()).then(|| write_headers(&origin.headers)),
+            key: origin.key().cloned(),
+            headers: (!origin.headers().is_empty()).then(|| write_headers(origin.headers())),
         }
     }
 }
@@ -59,7 +59,7 @@ impl OriginColumns {
     }
 
     /// Makes the origin again; `None` where the packet did not come from Kafka.
-    pub(super) fn into_origin(self) -> Result<Option<Arc<KafkaOrigin>>, ArchiveError> {
+    pub(super) fn into_origin(self) -> Result<Option<KafkaOrigin>, ArchiveError> {
         let (Some(topic), Some(partition), Some(offset)) = (self.topic, self.partition, self.offset) else {
             return Ok(None);
         };
@@ -74,14 +74,11 @@ impl OriginColumns {
                 what: format!("the Kafka headers of `{topic}/{partition}/{offset}`"),
             })?,
         };
-        Ok(Some(Arc::new(KafkaOrigin {
-            topic: topic.into(),
-            partition,
-            offset,
-            key: self.key,
-            headers,
-            timestamp: self.timestamp.map(|millis| KafkaTimestamp { millis, kind }),
-        })))
+        let topic = topic.into();
+        let origin = KafkaOrigin::new(Arc::new(TopicPartition { topic, partition }), offset)
+            .at(self.timestamp.map(|millis| KafkaTimestamp { millis, kind }))
+            .named(self.key, headers);
+        Ok(Some(origin))
     }
 }
 
@@ -128,23 +125,23 @@ mod tests {
 
     #[test]
     fn an_origin_comes_back_unchanged() {
-        let origin = KafkaOrigin {
+        let from = Arc::new(TopicPartition {
             topic: "ztf_20180819_programid1".into(),
             partition: 3,
-            offset: 1 << 40,
-            key: Some(Bytes::from_static(b"\0key")),
-            headers: vec![
-                ("a".into(), None),
-                ("a".into(), Some(Bytes::new())),
-                (String::new(), Some(Bytes::from_static(b"\xff\0"))),
-            ],
-            timestamp: Some(KafkaTimestamp {
+        });
+        let headers = vec![
+            ("a".into(), None),
+            ("a".into(), Some(Bytes::new())),
+            (String::new(), Some(Bytes::from_static(b"\xff\0"))),
+        ];
+        let origin = KafkaOrigin::new(from, 1 << 40)
+            .at(Some(KafkaTimestamp {
                 millis: -5,
                 kind: TimestampKind::LogAppend,
-            }),
-        };
+            }))
+            .named(Some(Bytes::from_static(b"\0key")), headers);
         let back = OriginColumns::from(&origin).into_origin().unwrap().unwrap();
-        assert_eq!(*back, origin);
+        assert_eq!(back, origin);
         assert_eq!(OriginColumns::default().into_origin().unwrap(), None);
     }
 

@@ -5,7 +5,6 @@
 //! queried: what does not fit one is null there, the packet is whole all the same. Must not know how rows are written.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -31,7 +30,7 @@ pub struct Incoming {
     /// Whether survey and schema version are known to the mapping.
     pub schema_is_known: bool,
     /// Where it came from on Kafka.
-    pub origin: Option<Arc<KafkaOrigin>>,
+    pub origin: Option<KafkaOrigin>,
     /// Cut out of a container file of several records.
     pub reframed: bool,
 }
@@ -109,7 +108,7 @@ impl AlertRow {
             schema_version: header.schema_version.as_deref().and_then(text),
             bytes: i32::try_from(packet.len()).ok().filter(|length| *length < 1 << 30)?,
             reframed: incoming.reframed,
-            origin: incoming.origin.as_deref().map(OriginColumns::from).unwrap_or_default(),
+            origin: incoming.origin.as_ref().map(OriginColumns::from).unwrap_or_default(),
             container: packet.slice(..split),
             body: packet.slice(split..),
             container_header: None,

@@ -14,24 +14,26 @@ mod core;
 mod dead_letters;
 mod ends;
 mod lanes;
+mod signal;
 mod state;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::ack::Rejection;
 use crate::dead_letter::{DeadLetter, DeadLetterStore};
 use crate::record::{Epoch, Lane, Position, RawAlert, SourceId};
 
+use budget::Charge;
 pub use budget::{ByteBudget, DeliveryQuota, LEAST_CHARGE};
 pub use config::{Lag, StreamConfig, StreamStats};
 pub(crate) use core::Core;
-pub(crate) use ends::{Flushed, Polled};
+pub(crate) use ends::{Flushed, Wait};
 pub(crate) use state::Drain;
 
 /// What settled and may be made durable, of one lane. It tells the whole state, not a difference: a later commit of
@@ -62,7 +64,7 @@ pub struct Commit {
 #[must_use = "dropping a permit gives its bytes back"]
 #[derive(Debug)]
 pub struct Permit {
-    bytes: OwnedSemaphorePermit,
+    charge: Charge,
     epoch: Epoch,
 }
 
@@ -81,16 +83,16 @@ pub enum Reserve {
     Closing,
 }
 
-/// What became of an alert that was offered by [`Intake::offer`].
-#[derive(Debug)]
+/// What became of the alerts that were offered by [`Intake::offer`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offer {
-    /// It is admitted.
+    /// All are admitted.
     Taken,
-    /// The byte budget is used up: stop reading, keep polling, offer it again.
-    Full(RawAlert),
-    /// The lane's span is used up: stop reading this lane, keep polling, offer it again.
-    LaneFull(RawAlert),
-    /// The epoch has ended or the lane is being revoked, or the stream is closing: it was dropped.
+    /// The byte budget is used up: stop reading, keep polling, offer the rest again.
+    Full,
+    /// The lane's span is used up: stop reading this lane, keep polling, offer the rest again.
+    LaneFull,
+    /// The epoch has ended or the lane is being revoked, or the stream is closing: the rest was dropped.
     Gone,
 }
 
@@ -143,13 +145,13 @@ impl Intake {
         self.core.deliver(permit, at, raw, None);
     }
 
-    /// Takes a permit for an alert and delivers it, in one step and without waiting: for a source that has copied the
-    /// alert already. The stream is not told before [`announce`](Self::announce), so that a source which reads many at
-    /// a time wakes it once.
+    /// Delivers a run of alerts of one epoch, each with its seq, in one step and without waiting: for a source that has
+    /// copied them already. What is admitted leaves `alerts`, from the front. The stream is not told before
+    /// [`announce`](Self::announce), so that a source which reads many at a time wakes it once.
     ///
     /// A seq that is not above the lane's last one is a fault of the source and ends the stream with an error.
-    pub fn offer(&self, epoch: Epoch, at: Position, raw: RawAlert) -> Offer {
-        self.core.offer(epoch, at, raw)
+    pub fn offer(&self, epoch: Epoch, alerts: &mut VecDeque<(u64, RawAlert)>) -> Offer {
+        self.core.offer(epoch, alerts)
     }
 
     /// Tells the stream of what was [offered](Self::offer) and taken.
@@ -181,8 +183,8 @@ impl Intake {
     }
 
     /// Gives what may be committed now, without waiting. Each lane's first comes 100 ms after its opening, later ones
-    /// every second; at once when it is finished, when a flush waits and when the stream closes. What was given and
-    /// is not confirmed comes again after a second.
+    /// every second, each up to 100 ms earlier beside another's; at once when it is finished, when a flush waits and
+    /// when the stream closes. What was given and is not confirmed comes again after a second.
     pub fn due_commits(&self) -> Vec<Commit> {
         self.core.due_commits()
     }

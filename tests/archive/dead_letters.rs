@@ -5,7 +5,7 @@ use std::sync::Arc;
 use alertstream::ack::Rejection;
 use alertstream::archive::dead_letters::{self, Dropped};
 use alertstream::dead_letter::{DeadLetter, DeadLetterStore};
-use alertstream::record::{KafkaOrigin, Lane, Position, RawAlert, SourceId};
+use alertstream::record::{KafkaOrigin, Lane, Position, RawAlert, SourceId, TopicPartition};
 use bytes::Bytes;
 
 use crate::common::TestDb;
@@ -31,16 +31,14 @@ fn letter(seq: u64, payload: &'static [u8]) -> DeadLetter {
 async fn storing_a_letter_twice_is_one_and_nothing_of_it_is_lost() {
     let db = TestDb::new().await;
     let letters = db.archive().await.dead_letters();
-    let origin = KafkaOrigin {
+    let from = Arc::new(TopicPartition {
         topic: "t".into(),
         partition: 1,
-        offset: 7,
-        key: None,
-        headers: vec![("h".into(), Some(Bytes::from_static(b"\0")))],
-        timestamp: None,
-    };
+    });
+    let headers = vec![("h".into(), Some(Bytes::from_static(b"\0")))];
+    let origin = KafkaOrigin::new(from, 7).named(None, headers);
     let mut from_kafka = letter(2, b"\0\0");
-    from_kafka.raw.origin = Some(Arc::new(origin));
+    from_kafka.raw.origin = Some(origin);
     from_kafka.raw.reframed = true;
     let sent = [letter(1, b"x"), letter(1, b"y"), from_kafka.clone(), letter(1, b"x")];
     letters.store(&sent).await.unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use alertstream::archive::ingest::{ArchiveWriter, Incoming, Written};
 use alertstream::archive::{Archive, ArchiveError};
 use alertstream::header::AlertHeader;
-use alertstream::record::{KafkaOrigin, KafkaTimestamp, RawAlert, TimestampKind};
+use alertstream::record::{KafkaOrigin, KafkaTimestamp, RawAlert, TimestampKind, TopicPartition};
 use bytes::Bytes;
 use futures::TryStreamExt;
 use sqlx::PgPool;
@@ -209,22 +209,22 @@ async fn unknown_versions_ids_times_and_framings_are_archived_and_counted() {
 async fn the_kafka_origin_is_kept() {
     let db = TestDb::new().await;
     let (archive, pool) = (db.archive().await, db.pool().await);
-    let origin = KafkaOrigin {
+    let from = Arc::new(TopicPartition {
         topic: "ztf_20180819_programid1".into(),
         partition: 4,
-        offset: 1 << 33,
-        key: Some(Bytes::from_static(b"\0\xff")),
-        headers: vec![("h".into(), None), ("h".into(), Some(Bytes::from_static(b"\0")))],
-        timestamp: Some(KafkaTimestamp {
+    });
+    let headers = vec![("h".into(), None), ("h".into(), Some(Bytes::from_static(b"\0")))];
+    let origin = KafkaOrigin::new(from, 1 << 33)
+        .at(Some(KafkaTimestamp {
             millis: 1_534_680_000_123,
             kind: TimestampKind::LogAppend,
-        }),
-    };
+        }))
+        .named(Some(Bytes::from_static(b"\0\xff")), headers);
     let mut alert = incoming(&Ztf::new(0));
-    alert.origin = Some(Arc::new(origin.clone()));
+    alert.origin = Some(origin.clone());
     ArchiveWriter::new(&archive, 1).write(vec![alert]).await;
     let packets = all_packets(&archive, &pool).await;
-    assert_eq!(packets[0].origin.as_deref(), Some(&origin));
+    assert_eq!(packets[0].origin.as_ref(), Some(&origin));
 }
 
 #[tokio::test]

@@ -206,7 +206,7 @@ async fn nights_come_late_go_and_stay_absent_by_the_clock() {
         assert_eq!(
             (
                 text(&delivery),
-                delivery.raw().origin.clone().unwrap().topic.to_string()
+                delivery.raw().origin.clone().unwrap().topic().to_string()
             ),
             (format!("0:{n}"), name("20261130"))
         );

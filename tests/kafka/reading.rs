@@ -108,14 +108,17 @@ async fn keeps(broker: &Broker) {
     let (mut alerts, control) = stream(&fresh("group"), bounded(broker.config(&[&topic])));
     let delivery = next(&mut alerts).await;
     let origin = delivery.raw().origin.clone().unwrap();
-    assert_eq!((&*origin.topic, origin.partition, origin.offset), (&*topic, 0, 0));
-    assert_eq!(origin.key.as_deref(), Some(&b"object"[..]));
     assert_eq!(
-        origin.headers,
+        (&**origin.topic(), origin.partition(), origin.offset()),
+        (&*topic, 0, 0)
+    );
+    assert_eq!(origin.key().map(|key| &key[..]), Some(&b"object"[..]));
+    assert_eq!(
+        origin.headers(),
         [("candid".into(), Some("17".into())), ("null".into(), None)]
     );
     assert_eq!(
-        origin.timestamp,
+        origin.timestamp(),
         Some(KafkaTimestamp {
             millis: now,
             kind: TimestampKind::Create

@@ -59,7 +59,7 @@ const LOST: u64 = 1_000_000_000;
 struct Ledger(Arc<Mutex<BTreeMap<u64, Settlement>>>);
 
 impl Settle for Ledger {
-    fn settle(&self, key: u64, what: Settlement) {
+    fn settle(&self, key: u64, _raw: RawAlert, what: Settlement) {
         let before = self.0.lock().unwrap().insert(key, what);
         assert_eq!(before, None, "delivery {key} was settled twice");
     }
@@ -80,7 +80,7 @@ impl Ledger {
             seq: n,
         };
         let meta = Meta::new(SourceId::new(source), at, 1 + (n % 2) as u32);
-        Delivery::new(raw, meta, AckToken::new(Arc::new(self.clone()), n)).map(|_| packet)
+        Delivery::new(meta, AckToken::new(Arc::new(self.clone()), n, raw)).map(|_| packet)
     }
 
     /// Puts alerts under their source's name.

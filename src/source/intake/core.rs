@@ -3,6 +3,7 @@
 //! Invariants: no lock is held over an await; a waiter registers before it looks; tasks are woken after the lock is
 //! let go. Must not know of sources or of the stream's own task.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -12,7 +13,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::lanes::Ending;
-use super::state::{Now, Phase, State};
+use super::signal::Signal;
+use super::state::{Batch, Now, Phase, State};
 use super::{Commit, Durability, Offer, Permit, Reserve, StreamConfig};
 use crate::ack::{Rejection, Settle, Settlement};
 use crate::record::{Epoch, Lane, Position, RawAlert, SourceId};
@@ -25,11 +27,11 @@ pub(crate) struct Core {
     /// The stream's task, when it waits for a delivery.
     pub(super) stream: Mutex<Option<Waker>>,
     /// Wakes `commits`.
-    pub(super) commit: Notify,
+    pub(super) commit: Signal,
     /// Wakes `reserve`.
-    room: Notify,
+    room: Signal,
     /// Wakes `revoke`, `settled`, `flush` and the store of dead letters.
-    pub(super) lane: Notify,
+    pub(super) lane: Signal,
     /// Wakes the stream's own task.
     pub(super) drain: Notify,
     pub(super) closing: CancellationToken,
@@ -42,9 +44,9 @@ impl Core {
             source,
             cfg,
             stream: Mutex::new(None),
-            commit: Notify::new(),
-            room: Notify::new(),
-            lane: Notify::new(),
+            commit: Signal::default(),
+            room: Signal::default(),
+            lane: Signal::default(),
             drain: Notify::new(),
             closing: CancellationToken::new(),
         })
@@ -73,9 +75,9 @@ impl Core {
             Err(refusal) => return refusal,
         };
         match self.cfg.budget.try_take(bytes) {
-            Some(bytes) => {
+            Some(charge) => {
                 state.bytes_blocked_since = None;
-                Reserve::Granted(Permit { bytes, epoch })
+                Reserve::Granted(Permit { charge, epoch })
             }
             None => {
                 state.bytes_blocked_since.get_or_insert_with(Instant::now);
@@ -84,24 +86,45 @@ impl Core {
         }
     }
 
-    pub(super) fn offer(&self, epoch: Epoch, at: Position, raw: RawAlert) -> Offer {
-        let taken = self.cfg.budget.try_take(raw.payload.len());
+    pub(super) fn offer(&self, epoch: Epoch, alerts: &mut VecDeque<(u64, RawAlert)>) -> Offer {
         let mut state = self.state.lock();
-        match self.refusal(&mut state, epoch) {
-            None => {}
-            Some(Reserve::LaneFull) => return Offer::LaneFull(raw),
-            Some(_) => return Offer::Gone,
-        }
-        let Some(bytes) = taken else {
-            state.bytes_blocked_since.get_or_insert_with(Instant::now);
-            return Offer::Full(raw);
-        };
-        state.bytes_blocked_since = None;
-        state.admit(Permit { bytes, epoch }, at, raw, None);
+        let offer = self.offer_locked(&mut state, epoch, alerts);
         let failed = state.error.is_some() && state.phase == Phase::Running;
         drop(state);
         if failed {
             self.close();
+        }
+        if offer == Offer::Gone {
+            alerts.clear();
+        }
+        offer
+    }
+
+    fn offer_locked(&self, state: &mut State, epoch: Epoch, alerts: &mut VecDeque<(u64, RawAlert)>) -> Offer {
+        while !alerts.is_empty() {
+            match self.refusal(state, epoch) {
+                None => {}
+                Some(Reserve::LaneFull) => return Offer::LaneFull,
+                Some(_) => return Offer::Gone,
+            }
+            let span = state.lanes.get(epoch).map_or(0, |lane| lane.tracker.span());
+            let room = self.cfg.max_span.saturating_sub(span);
+            let sizes = alerts.iter().take(room).map(|(_, raw)| raw.payload.len());
+            let Some((some, charge)) = self.cfg.budget.try_take_most(sizes) else {
+                state.bytes_blocked_since.get_or_insert_with(Instant::now);
+                return Offer::Full;
+            };
+            state.bytes_blocked_since = None;
+            let rest = alerts.split_off(some);
+            let taken = Batch {
+                epoch,
+                alerts: std::mem::replace(alerts, rest),
+                charge,
+                verdict: None,
+            };
+            if !state.admit(taken) {
+                return Offer::Gone;
+            }
         }
         Offer::Taken
     }
@@ -115,10 +138,10 @@ impl Core {
                 Reserve::Closing | Reserve::LaneGone => return None,
                 Reserve::LaneFull => self.wait_for_room(lane).await,
                 Reserve::Full => {
-                    let bytes = tokio::select! {
+                    let charge = tokio::select! {
                         biased;
                         () = self.wait_while_open(lane) => return None,
-                        bytes = self.cfg.budget.take(bytes) => bytes?,
+                        charge = self.cfg.budget.take(bytes) => charge?,
                     };
                     let admitted = {
                         let mut state = self.state.lock();
@@ -126,7 +149,7 @@ impl Core {
                         self.admits(&mut state, lane)
                     };
                     match admitted {
-                        Ok(epoch) => return Some(Permit { bytes, epoch }),
+                        Ok(epoch) => return Some(Permit { charge, epoch }),
                         Err(Reserve::LaneFull) => {}
                         Err(_) => return None,
                     }
@@ -137,7 +160,15 @@ impl Core {
 
     pub(super) fn deliver(&self, permit: Permit, at: Position, raw: RawAlert, verdict: Option<Rejection>) {
         let mut state = self.state.lock();
-        let admitted = state.admit(permit, at, raw, verdict);
+        // The epoch tells the lane; a permit of another lane's delivers nothing.
+        let fits = state.lanes.get(permit.epoch).is_some_and(|lane| lane.lane == at.lane);
+        let admitted = fits
+            && state.admit(Batch {
+                epoch: permit.epoch,
+                alerts: VecDeque::from([(at.seq, raw)]),
+                charge: permit.charge,
+                verdict,
+            });
         let failed = state.error.is_some() && state.phase == Phase::Running;
         drop(state);
         if failed {
@@ -158,7 +189,7 @@ impl Core {
             state.stats.passed += 1;
             state.lanes.settle(epoch, at.seq, None, &now);
             drop(state);
-            self.commit.notify_waiters();
+            self.commit.tell();
         }
     }
 
@@ -172,13 +203,13 @@ impl Core {
         if finished {
             state.lanes.changed(epoch, Instant::now());
             drop(state);
-            self.commit.notify_waiters();
+            self.commit.tell();
         }
     }
 
     pub(super) fn end_of_input(&self) {
         self.state.lock().input_ended = true;
-        self.commit.notify_waiters();
+        self.commit.tell();
     }
 
     pub(super) fn due_commits(&self) -> Vec<Commit> {
@@ -186,6 +217,7 @@ impl Core {
     }
 
     pub(super) async fn commits(&self) -> Option<Vec<Commit>> {
+        let _waiting = self.commit.waiting();
         loop {
             let changed = self.commit.notified();
             tokio::pin!(changed);
@@ -215,8 +247,8 @@ impl Core {
             state.lanes.confirm(done, how)
         };
         drop(freed);
-        self.commit.notify_waiters();
-        self.lane.notify_waiters();
+        self.commit.tell();
+        self.lane.tell();
     }
 
     /// Whether the stream closes and all that keeps it is a commit that was not confirmed.
@@ -240,7 +272,7 @@ impl Core {
             state.drop_undelivered(&epochs);
             epochs
         };
-        self.room.notify_waiters();
+        self.room.tell();
         let settled = self.until(|state| {
             epochs
                 .iter()
@@ -273,7 +305,7 @@ impl Core {
 
     pub(super) fn hurry_commits(&self) {
         self.state.lock().lanes.hurry(Instant::now());
-        self.commit.notify_waiters();
+        self.commit.tell();
     }
 
     pub(super) async fn settled(&self, lane: &Lane) {
@@ -332,6 +364,7 @@ impl Core {
 
     /// Waits until `look` finds something; it is asked again after each change of a lane.
     pub(super) async fn until<R>(&self, mut look: impl FnMut(&mut State) -> Option<R>) -> R {
+        let _waiting = self.lane.waiting();
         loop {
             let changed = self.lane.notified();
             tokio::pin!(changed);
@@ -351,9 +384,9 @@ impl Core {
     }
 
     pub(super) fn wake_all(&self) {
-        self.commit.notify_waiters();
-        self.room.notify_waiters();
-        self.lane.notify_waiters();
+        self.commit.tell();
+        self.room.tell();
+        self.lane.tell();
         self.drain.notify_one();
         self.wake_stream();
     }
@@ -401,6 +434,7 @@ impl Core {
     }
 
     async fn until_room(&self, mut look: impl FnMut() -> bool) {
+        let _waiting = self.room.waiting();
         loop {
             let changed = self.room.notified();
             tokio::pin!(changed);
@@ -413,9 +447,9 @@ impl Core {
     }
 
     fn lane_ended(&self) {
-        self.commit.notify_waiters();
-        self.room.notify_waiters();
-        self.lane.notify_waiters();
+        self.commit.tell();
+        self.room.tell();
+        self.lane.tell();
     }
 }
 
@@ -424,28 +458,28 @@ impl Settle for Core {
         self.state.lock().is_open(key, &Now::new(Instant::now))
     }
 
-    fn set_aside(&self, key: u64) {
-        let freed = self.state.lock().set_aside(key);
+    fn set_aside(&self, key: u64, bytes: usize) {
+        let freed = self.state.lock().set_aside(key, bytes);
         drop(freed);
     }
 
     fn take_up(&self, key: u64) {
         let was_aside = self.state.lock().take_up(key);
         if was_aside {
-            self.room.notify_waiters();
+            self.room.tell();
         }
     }
 
-    fn settle(&self, key: u64, what: Settlement) {
-        let changes = self.state.lock().settle(key, what, &Now::new(Instant::now));
+    fn settle(&self, key: u64, mut raw: RawAlert, what: Settlement) {
+        let changes = self.state.lock().settle(key, &mut raw, what, &Now::new(Instant::now));
         if changes.commit {
-            self.commit.notify_waiters();
+            self.commit.tell();
         }
         if changes.room {
-            self.room.notify_waiters();
+            self.room.tell();
         }
         if changes.lane {
-            self.lane.notify_waiters();
+            self.lane.tell();
         }
         if changes.stream {
             self.wake_stream();

@@ -17,14 +17,11 @@ use crate::delivery::{Delivery, Meta};
 use crate::record::{Position, RawAlert};
 use crate::source::SourceError;
 
-/// What a look for the next delivery found.
-pub(crate) enum Polled {
-    Delivery(Delivery<RawAlert>),
-    Failed(SourceError),
-    /// The waker is registered; besides, look again at this time.
-    Wait(Option<Instant>),
-    End,
-}
+/// The stream's next item; after a failure and at the end nothing more comes.
+pub(crate) type Item = Option<Result<Delivery<RawAlert>, SourceError>>;
+
+/// There is no item now: the waker is registered; besides, look again at this time.
+pub(crate) struct Wait(pub(crate) Option<Instant>);
 
 /// What a flush found.
 pub(crate) enum Flushed {
@@ -34,11 +31,10 @@ pub(crate) enum Flushed {
 }
 
 impl Core {
-    /// Gives the next delivery, or registers the waker.
-    pub(crate) fn poll_next(self: &Arc<Self>, waker: &Waker) -> Polled {
-        match self.look() {
-            Polled::Wait(_) => {}
-            found => return found,
+    /// Gives the next item, or registers the waker.
+    pub(crate) fn poll_next(self: &Arc<Self>, waker: &Waker) -> Result<Item, Wait> {
+        if let Ok(item) = self.look() {
+            return Ok(item);
         }
         // Registered, then looked again: an alert that came before the registration is found by this look, one that
         // comes after it wakes the waker.
@@ -46,22 +42,22 @@ impl Core {
         self.look()
     }
 
-    fn look(self: &Arc<Self>) -> Polled {
+    fn look(self: &Arc<Self>) -> Result<Item, Wait> {
         let (next, changes) = self.state.lock().hand_out(&Now::new(Instant::now), &self.cfg);
         if changes.closed {
             self.announce_closing();
         } else if changes.commit {
-            self.commit.notify_waiters();
-            self.lane.notify_waiters();
+            self.commit.tell();
+            self.lane.tell();
         }
         match next {
             Next::Deliver { key, raw, at, attempt } => {
                 let meta = Meta::new(self.source.clone(), at, attempt);
-                Polled::Delivery(Delivery::new(raw, meta, AckToken::new(self.clone(), key)))
+                Ok(Some(Ok(Delivery::new(meta, AckToken::new(self.clone(), key, raw)))))
             }
-            Next::Wait(at) => Polled::Wait(at),
-            Next::Failed(error) => Polled::Failed(error),
-            Next::End => Polled::End,
+            Next::Wait(at) => Err(Wait(at)),
+            Next::Failed(error) => Ok(Some(Err(error))),
+            Next::End => Ok(None),
         }
     }
 
@@ -127,7 +123,7 @@ impl Core {
             state.lanes.flush_target()
         };
         let _waiting = Waiting(self);
-        self.commit.notify_waiters();
+        self.commit.tell();
         let lost = self
             .until(|state| {
                 state
@@ -157,7 +153,7 @@ impl Core {
     pub(crate) fn stats(&self) -> StreamStats {
         let state = self.state.lock();
         StreamStats {
-            waiting: (state.ready.len() + state.waiting.len()) as u64,
+            waiting: (state.ready.iter().map(|batch| batch.alerts.len()).sum::<usize>() + state.waiting.len()) as u64,
             ..state.stats
         }
     }

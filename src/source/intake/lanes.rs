@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
+use super::budget::Charge;
 use super::state::Now;
 use super::{Commit, Durability};
 use crate::dead_letter::DeadLetter;
@@ -20,6 +20,8 @@ use crate::tracker::{AckTracker, Settled};
 const FIRST_COMMIT: Duration = Duration::from_millis(100);
 /// Later ones, and those that were not confirmed, come at this distance.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
+/// What is due within this time comes along with what is due: many lanes make few commits.
+const TOGETHER: Duration = Duration::from_millis(100);
 
 /// One lane in one epoch.
 pub(super) struct LaneState {
@@ -36,7 +38,7 @@ pub(super) struct LaneState {
     pub(super) behind: Option<u64>,
     /// Nothing of it is handed out from then on.
     pub(super) valid_until: Option<Instant>,
-    rejected: VecDeque<(DeadLetter, OwnedSemaphorePermit)>,
+    rejected: VecDeque<(DeadLetter, Charge)>,
     /// Rejections of this epoch that were confirmed.
     rejected_before: u64,
     /// Counts the changes; a commit tells the state at one of them.
@@ -87,7 +89,7 @@ pub(super) enum Sync {
 /// All open lanes.
 #[derive(Default)]
 pub(super) struct Lanes {
-    states: BTreeMap<Epoch, LaneState>,
+    states: HashMap<Epoch, LaneState, foldhash::fast::RandomState>,
     current: HashMap<Lane, Epoch>,
     due: BTreeSet<(Instant, Epoch)>,
     last_epoch: u64,
@@ -161,12 +163,15 @@ impl Lanes {
             .is_none_or(|until| **now < until)
     }
 
+    /// The open lanes, in the order of their opening.
     pub(super) fn iter(&self) -> impl Iterator<Item = &LaneState> {
-        self.states.values()
+        self.epochs().into_iter().filter_map(|epoch| self.get(epoch))
     }
 
     pub(super) fn epochs(&self) -> Vec<Epoch> {
-        self.states.keys().copied().collect()
+        let mut epochs: Vec<Epoch> = self.states.keys().copied().collect();
+        epochs.sort_unstable();
+        epochs
     }
 
     /// Settles a seq of an epoch for good, with the dead letter that it became.
@@ -174,7 +179,7 @@ impl Lanes {
         &mut self,
         epoch: Epoch,
         seq: u64,
-        rejected: Option<(DeadLetter, OwnedSemaphorePermit)>,
+        rejected: Option<(DeadLetter, Charge)>,
         now: &Now,
     ) -> Settled {
         let Some(state) = self.states.get_mut(&epoch) else {
@@ -224,8 +229,11 @@ impl Lanes {
     /// Gives the due commits; each comes again after a while unless it is confirmed.
     pub(super) fn take_due(&mut self, now: Instant, sync: Sync) -> Vec<Commit> {
         let mut commits = Vec::new();
+        if self.next_due().is_none_or(|at| at > now) {
+            return commits;
+        }
         while let Some((at, epoch)) = self.due.pop_first() {
-            if at > now {
+            if at > now + TOGETHER {
                 self.due.insert((at, epoch));
                 break;
             }
@@ -243,7 +251,7 @@ impl Lanes {
     }
 
     /// Takes confirmations; gives the bytes of the rejected alerts they cover, to be freed outside of locks.
-    pub(super) fn confirm(&mut self, done: &[Commit], how: Durability) -> Vec<OwnedSemaphorePermit> {
+    pub(super) fn confirm(&mut self, done: &[Commit], how: Durability) -> Vec<Charge> {
         let mut freed = Vec::new();
         self.unsynced |= how == Durability::Written && !done.is_empty();
         for commit in done {
@@ -253,10 +261,10 @@ impl Lanes {
             };
             state.written = state.written.max(commit.version);
             while state.rejected_before < commit.rejected_upto
-                && let Some((_, permit)) = state.rejected.pop_front()
+                && let Some((_, charge)) = state.rejected.pop_front()
             {
                 state.rejected_before += 1;
-                freed.push(permit);
+                freed.push(charge);
             }
             if how == Durability::Durable {
                 state.durable = state.durable.max(commit.version);

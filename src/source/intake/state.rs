@@ -8,12 +8,11 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use super::budget::{ByteBudget, Taken};
+use super::budget::{ByteBudget, Charge, Taken};
 use super::lanes::{Ending, Lanes, Sync};
-use super::{Commit, Permit, StreamConfig, StreamStats};
+use super::{Commit, StreamConfig, StreamStats};
 use crate::ack::{Rejection, Settlement};
 use crate::dead_letter::DeadLetter;
 use crate::error::ErrorClass;
@@ -38,17 +37,24 @@ pub(crate) enum Phase {
     Ended,
 }
 
-/// An admitted alert that is not settled.
+/// Alerts that were admitted together and not yet handed out; never empty.
+pub(super) struct Batch {
+    pub(super) epoch: Epoch,
+    pub(super) alerts: VecDeque<(u64, RawAlert)>,
+    /// What they are charged together.
+    pub(super) charge: Charge,
+    /// The source itself rejects the first one; no consumer sees it.
+    pub(super) verdict: Option<Rejection>,
+}
+
+/// An alert that is with a consumer, which holds its bytes, or waits for its next delivery.
 pub(super) struct Held {
     pub(super) epoch: Epoch,
-    pub(super) at: Position,
-    pub(super) raw: RawAlert,
-    pub(super) permit: OwnedSemaphorePermit,
+    pub(super) seq: u64,
+    pub(super) charge: Charge,
     pub(super) attempt: u32,
     /// It waits for something from outside.
     pub(super) is_aside: bool,
-    /// The source itself rejects it; no consumer sees it.
-    pub(super) verdict: Option<Rejection>,
 }
 
 /// What the stream gets when it asks for the next delivery.
@@ -82,7 +88,7 @@ pub(super) struct State {
     pub(super) source: SourceId,
     pub(super) lanes: Lanes,
     pub(super) open: HashMap<u64, Held, foldhash::fast::RandomState>,
-    pub(super) ready: VecDeque<Held>,
+    pub(super) ready: VecDeque<Batch>,
     pub(super) waiting: BinaryHeap<Reverse<Waiting>>,
     pub(super) phase: Phase,
     pub(super) drain: Drain,
@@ -142,32 +148,20 @@ impl State {
         }
     }
 
-    /// Puts an admitted alert into the ready queue.
-    pub(super) fn admit(&mut self, permit: Permit, at: Position, raw: RawAlert, verdict: Option<Rejection>) -> bool {
-        let Permit { bytes, epoch } = permit;
+    /// Puts admitted alerts into the ready queue; says whether it did.
+    pub(super) fn admit(&mut self, batch: Batch) -> bool {
         if self.phase != Phase::Running {
             return false;
         }
-        let Some(lane) = self
-            .lanes
-            .get_mut(epoch)
-            .filter(|lane| !lane.stopped && lane.lane == at.lane)
-        else {
+        let Some(lane) = self.lanes.get_mut(batch.epoch).filter(|lane| !lane.stopped) else {
             return false;
         };
-        if let Err(out_of_order) = lane.tracker.deliver(at.seq) {
+        let delivered = batch.alerts.iter().try_for_each(|(seq, _)| lane.tracker.deliver(*seq));
+        if let Err(out_of_order) = delivered {
             self.fault(out_of_order.into());
             return false;
         }
-        self.ready.push_back(Held {
-            epoch,
-            at,
-            raw,
-            permit: bytes,
-            attempt: 0,
-            is_aside: false,
-            verdict,
-        });
+        self.ready.push_back(batch);
         true
     }
 
@@ -192,16 +186,16 @@ impl State {
             if self.phase != Phase::Running {
                 return self.at_end();
             }
-            let Some(held) = self.pop(now) else {
+            let Some((held, raw, verdict)) = self.pop(now) else {
                 return Next::Wait(self.waiting.peek().map(|Reverse(waiting)| waiting.due));
             };
             let taken = cfg.quota.as_ref().map_or(Taken::One, |quota| quota.take());
             if taken == Taken::None {
-                drop(held);
+                drop((held, raw));
                 self.close(**now);
                 return Next::End;
             }
-            let next = self.give(held, now);
+            let next = self.give(held, raw, verdict, now);
             if taken == Taken::Last {
                 self.close(**now);
             }
@@ -220,16 +214,16 @@ impl State {
 
     /// Stops the lane of a delivery that waits for something from outside; gives the bytes that are free for other
     /// lanes, to be freed outside of locks.
-    pub(super) fn set_aside(&mut self, key: u64) -> Option<OwnedSemaphorePermit> {
+    pub(super) fn set_aside(&mut self, key: u64, bytes: usize) -> Option<Charge> {
         let held = self.open.get_mut(&key).filter(|held| !held.is_aside)?;
         held.is_aside = true;
         if let Some(lane) = self.lanes.get_mut(held.epoch) {
             lane.aside += 1;
             lane.blocked_since = None;
         }
-        let bytes = self.aside.try_take(held.raw.payload.len())?;
+        let charge = self.aside.try_take(bytes)?;
         self.bytes_blocked_since = None;
-        Some(std::mem::replace(&mut held.permit, bytes))
+        Some(std::mem::replace(&mut held.charge, charge))
     }
 
     /// Lets the lane of such a delivery go on; says whether it was one.
@@ -245,31 +239,31 @@ impl State {
     }
 
     /// Records the settlement of a delivery.
-    pub(super) fn settle(&mut self, key: u64, what: Settlement, now: &Now) -> Changes {
-        let was_aside = self.take_up(key);
+    pub(super) fn settle(&mut self, key: u64, raw: &mut RawAlert, what: Settlement, now: &Now) -> Changes {
         let Some(held) = self.open.remove(&key) else {
             self.stats.late += 1;
             return Changes::default();
         };
         self.stats.open -= 1;
-        let (epoch, due) = (held.epoch, self.lanes.next_due());
+        let (epoch, was_aside, due) = (held.epoch, held.is_aside, self.lanes.next_due());
         if let Some(lane) = self.lanes.get_mut(epoch) {
             lane.open = lane.open.saturating_sub(1);
+            lane.aside = lane.aside.saturating_sub(usize::from(was_aside));
         }
         let mut changes = Changes::default();
         match what {
             Settlement::Ack => {
                 self.stats.acked += 1;
-                changes.room = self.lanes.settle(epoch, held.at.seq, None, now) == Settled::Prefix;
+                changes.room = self.lanes.settle(epoch, held.seq, None, now) == Settled::Prefix;
                 self.settled_one(now);
             }
             Settlement::Reject(why) => {
                 self.stats.rejected += 1;
-                changes.room = self.reject(held, why, now) == Settled::Prefix;
+                changes.room = self.reject(held, std::mem::take(raw), why, now) == Settled::Prefix;
             }
             Settlement::Release => {
                 self.stats.released += 1;
-                changes.stream = self.give_back(held, now);
+                changes.stream = self.give_back(held, std::mem::take(raw), now);
             }
         }
         if self.phase == Phase::Closing && self.open.is_empty() {
@@ -319,7 +313,7 @@ impl State {
 
     /// Drops what these epochs have in the ready queue and in wait.
     pub(super) fn drop_undelivered(&mut self, epochs: &[Epoch]) {
-        self.ready.retain(|held| !epochs.contains(&held.epoch));
+        self.ready.retain(|batch| !epochs.contains(&batch.epoch));
         self.waiting
             .retain(|Reverse(waiting)| !epochs.contains(&waiting.held.epoch));
     }
@@ -367,63 +361,84 @@ impl State {
     }
 
     /// Takes the next alert of a lane that is still valid; the others stay where they are.
-    fn pop(&mut self, now: &Now) -> Option<Held> {
+    fn pop(&mut self, now: &Now) -> Option<(Held, RawAlert, Option<Rejection>)> {
         while self.waiting.peek().is_some_and(|Reverse(waiting)| waiting.due <= **now) {
             let Reverse(mut waiting) = self.waiting.pop()?;
             if self.lanes.is_valid(waiting.held.epoch, now) {
-                return Some(waiting.held);
+                return Some((waiting.held, waiting.raw, None));
             }
             waiting.due = **now + REDELIVER_FIRST;
             self.waiting.push(Reverse(waiting));
         }
         let lanes = &self.lanes;
-        let next = self.ready.iter().position(|held| lanes.is_valid(held.epoch, now))?;
-        self.ready.remove(next)
+        let next = self.ready.iter().position(|batch| lanes.is_valid(batch.epoch, now))?;
+        let batch = self.ready.get_mut(next)?;
+        let (seq, raw) = batch.alerts.pop_front()?;
+        let held = Held {
+            epoch: batch.epoch,
+            seq,
+            charge: batch.charge.split(raw.payload.len()),
+            attempt: 0,
+            is_aside: false,
+        };
+        let verdict = batch.verdict.take();
+        if batch.alerts.is_empty() {
+            self.ready.remove(next);
+        }
+        Some((held, raw, verdict))
     }
 
     /// Makes a delivery of an alert, or rejects it at once where the source said so.
-    fn give(&mut self, mut held: Held, now: &Now) -> Option<Next> {
+    fn give(&mut self, mut held: Held, raw: RawAlert, verdict: Option<Rejection>, now: &Now) -> Option<Next> {
         let lane = self.lanes.get_mut(held.epoch)?;
-        held.attempt = lane.tracker.attempt(held.at.seq)?;
+        held.attempt = lane.tracker.attempt(held.seq)?;
         self.stats.delivered += 1;
-        self.stats.bytes += held.raw.payload.len() as u64;
-        if let Some(why) = held.verdict.take() {
+        self.stats.bytes += raw.payload.len() as u64;
+        if let Some(why) = verdict {
             self.stats.rejected += 1;
-            self.reject(held, why, now);
+            self.reject(held, raw, why, now);
             return None;
         }
         lane.open += 1;
         self.stats.redelivered += u64::from(held.attempt > 1);
         self.stats.open += 1;
         self.next_key += 1;
-        let (key, raw, at, attempt) = (self.next_key, held.raw.clone(), held.at.clone(), held.attempt);
+        let at = Position {
+            lane: lane.lane.clone(),
+            seq: held.seq,
+        };
+        let (key, attempt) = (self.next_key, held.attempt);
         self.open.insert(key, held);
         Some(Next::Deliver { key, raw, at, attempt })
     }
 
-    fn reject(&mut self, held: Held, why: Rejection, now: &Now) -> Settled {
+    fn reject(&mut self, held: Held, raw: RawAlert, why: Rejection, now: &Now) -> Settled {
         let Held {
             epoch,
-            at,
-            raw,
-            permit,
+            seq,
+            charge,
             attempt,
             ..
         } = held;
-        let seq = at.seq;
+        self.settled_one(now);
+        let Some(lane) = self.lanes.get(epoch) else {
+            return Settled::NotOpen;
+        };
         let letter = DeadLetter {
             source: self.source.clone(),
-            position: at,
-            raw,
+            position: Position {
+                lane: lane.lane.clone(),
+                seq,
+            },
+            raw: raw.apart(),
             why,
             attempt,
         };
-        self.settled_one(now);
-        self.lanes.settle(epoch, seq, Some((letter, permit)), now)
+        self.lanes.settle(epoch, seq, Some((letter, charge)), now)
     }
 
     /// Keeps a released alert for its next delivery; says whether it did.
-    fn give_back(&mut self, held: Held, now: &Now) -> bool {
+    fn give_back(&mut self, held: Held, raw: RawAlert, now: &Now) -> bool {
         let again = self.phase == Phase::Running && self.lanes.get(held.epoch).is_some_and(|lane| !lane.stopped);
         if again {
             let doublings = held.attempt.saturating_sub(1).min(6);
@@ -433,6 +448,7 @@ impl State {
                 due,
                 order: self.next_key,
                 held,
+                raw: raw.apart(),
             }));
         }
         again
@@ -457,6 +473,7 @@ pub(super) struct Waiting {
     due: Instant,
     order: u64,
     held: Held,
+    raw: RawAlert,
 }
 
 impl PartialEq for Waiting {

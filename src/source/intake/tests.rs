@@ -13,6 +13,7 @@ use super::*;
 use crate::delivery::Delivery;
 
 mod ends;
+mod runs;
 
 const LANE: Lane = Lane::Memory(0);
 const OTHER: Lane = Lane::Memory(1);
@@ -50,7 +51,7 @@ impl Intake {
     fn next(&self) -> Option<Delivery<RawAlert>> {
         let polled = poll_fn(|cx| Poll::Ready(self.core.poll_next(cx.waker()))).now_or_never();
         match polled {
-            Some(Polled::Delivery(delivery)) => Some(delivery),
+            Some(Ok(Some(Ok(delivery)))) => Some(delivery),
             _ => None,
         }
     }
@@ -292,7 +293,7 @@ async fn a_seq_out_of_order_ends_the_stream_with_an_error() {
     intake.give(&LANE, 5);
     assert!(intake.is_closing());
     let polled = poll_fn(|cx| Poll::Ready(intake.core.poll_next(cx.waker()))).await;
-    assert!(matches!(polled, Polled::Failed(error) if error.to_string().contains("`5`")));
+    assert!(matches!(polled, Ok(Some(Err(error))) if error.to_string().contains("`5`")));
 }
 
 #[tokio::test(start_paused = true)]

@@ -92,7 +92,7 @@ impl ClientContext for Context {
             lane.high = lane.high.max(found.hi_offset.max(found.ls_offset));
             // Control records and compaction leave offsets without a message: the end is reached when the fetcher is
             // past it and nothing fetched is waiting.
-            let is_empty = found.fetchq_cnt == 0 && lane.held.is_none();
+            let is_empty = found.fetchq_cnt == 0 && !lane.holds();
             if is_empty {
                 lane.fetched = found.next_offset;
             }

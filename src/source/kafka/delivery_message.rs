@@ -12,11 +12,11 @@ use crate::record::{KafkaOrigin, KafkaTimestamp, Lane, TimestampKind};
 
 impl Headers for KafkaOrigin {
     fn count(&self) -> usize {
-        self.headers.len()
+        self.headers().len()
     }
 
     fn try_get(&self, idx: usize) -> Option<Header<'_, &[u8]>> {
-        let (key, value) = self.headers.get(idx)?;
+        let (key, value) = self.headers().get(idx)?;
         Some(Header {
             key,
             value: value.as_deref(),
@@ -28,7 +28,7 @@ impl<T> Message for Delivery<T> {
     type Headers = KafkaOrigin;
 
     fn key(&self) -> Option<&[u8]> {
-        self.raw().origin.as_ref()?.key.as_deref()
+        self.raw().origin.as_ref()?.key().map(|key| &key[..])
     }
 
     fn payload(&self) -> Option<&[u8]> {
@@ -46,7 +46,7 @@ impl<T> Message for Delivery<T> {
 
     fn topic(&self) -> &str {
         if let Some(origin) = &self.raw().origin {
-            return &origin.topic;
+            return origin.topic();
         }
         match &self.position().lane {
             Lane::Kafka { topic, .. } => topic,
@@ -58,7 +58,7 @@ impl<T> Message for Delivery<T> {
 
     fn partition(&self) -> i32 {
         if let Some(origin) = &self.raw().origin {
-            return origin.partition;
+            return origin.partition();
         }
         match &self.position().lane {
             Lane::Kafka { partition, .. } => *partition,
@@ -71,7 +71,7 @@ impl<T> Message for Delivery<T> {
     /// block (lower 32), which rise in the order of the group.
     fn offset(&self) -> i64 {
         if let Some(origin) = &self.raw().origin {
-            return origin.offset;
+            return origin.offset();
         }
         let at = self.position();
         let seq = i64::try_from(at.seq).unwrap_or(i64::MAX);
@@ -82,7 +82,7 @@ impl<T> Message for Delivery<T> {
     }
 
     fn timestamp(&self) -> Timestamp {
-        match self.raw().origin.as_ref().and_then(|origin| origin.timestamp) {
+        match self.raw().origin.as_ref().and_then(KafkaOrigin::timestamp) {
             None => Timestamp::NotAvailable,
             Some(KafkaTimestamp {
                 millis,
@@ -96,7 +96,7 @@ impl<T> Message for Delivery<T> {
     }
 
     fn headers(&self) -> Option<&KafkaOrigin> {
-        self.raw().origin.as_deref().filter(|origin| !origin.headers.is_empty())
+        self.raw().origin.as_ref().filter(|origin| !origin.headers().is_empty())
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
     use crate::delivery::Meta;
-    use crate::record::{Position, RawAlert, SourceId};
+    use crate::record::{Position, RawAlert, SourceId, TopicPartition};
     use crate::source::memory::MemorySource;
     use crate::stream::{StreamConfig, open};
 
@@ -124,19 +124,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_handler_written_for_rdkafka_sees_where_an_alert_once_was() {
-        let origin = KafkaOrigin {
+        let from = Arc::new(TopicPartition {
             topic: "ztf".into(),
             partition: 3,
-            offset: 9,
-            key: Some(Bytes::from_static(b"k")),
-            headers: vec![("h".into(), None)],
-            timestamp: Some(KafkaTimestamp {
+        });
+        let origin = KafkaOrigin::new(from, 9)
+            .at(Some(KafkaTimestamp {
                 millis: 17,
                 kind: TimestampKind::LogAppend,
-            }),
-        };
+            }))
+            .named(Some(Bytes::from_static(b"k")), vec![("h".into(), None)]);
         let raw = RawAlert {
-            origin: Some(Arc::new(origin)),
+            origin: Some(origin),
             ..RawAlert::from_bytes("x")
         };
         let delivery = {
@@ -144,8 +143,8 @@ mod tests {
             alerts.next().await.unwrap().unwrap()
         };
         assert_eq!(describe(&delivery), "(\"memory\", 0, 0) - y 0 None");
-        let token = crate::ack::AckToken::new(Arc::new(Nobody), 0);
-        let archived = Delivery::new(raw, delivery.meta().clone(), token);
+        let token = crate::ack::AckToken::new(Arc::new(Nobody), 0, raw);
+        let archived = Delivery::new(delivery.meta().clone(), token);
         assert_eq!(describe(&archived), "(\"ztf\", 3, 9) k x 1 Some(17)");
     }
 
@@ -153,8 +152,8 @@ mod tests {
     fn an_alert_that_never_was_on_kafka_has_its_place_in_the_group_or_the_file() {
         let at = |lane: Lane, seq| {
             let meta = Meta::new(SourceId::new("s"), Position { lane, seq }, 1);
-            let token = crate::ack::AckToken::new(Arc::new(Nobody), 0);
-            describe(&Delivery::new(RawAlert::from_bytes("y"), meta, token))
+            let token = crate::ack::AckToken::new(Arc::new(Nobody), 0, RawAlert::from_bytes("y"));
+            describe(&Delivery::new(meta, token))
         };
         let archive = |block, seq| {
             let group = "tde".into();
@@ -168,6 +167,6 @@ mod tests {
 
     struct Nobody;
     impl crate::ack::Settle for Nobody {
-        fn settle(&self, _key: u64, _what: crate::ack::Settlement) {}
+        fn settle(&self, _key: u64, _raw: RawAlert, _what: crate::ack::Settlement) {}
     }
 }

@@ -1,12 +1,14 @@
 //! The partitions that this consumer owns: how far each was delivered, where it ends, and what waits for room.
 //!
-//! Invariants: `next` only grows within an epoch; at most one message per lane is held back. No call to librdkafka and
-//! no lock here. Must not know of commits' dead letters.
+//! Invariants: `next` only grows within an epoch; what is copied is offered in order, and is at most what one look at
+//! librdkafka brings. No call to librdkafka and no lock here. Must not know of commits' dead letters.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::ask::Part;
-use crate::record::{Epoch, Lane, Position, RawAlert};
+use super::message::Run;
+use crate::record::{Epoch, Lane, RawAlert};
 
 /// How far a lane is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,8 +37,10 @@ pub(crate) struct LaneState {
     pub(crate) phase: Phase,
     /// Its own span is full: it is paused by itself.
     pub(crate) span_full: bool,
-    /// A message that found no room.
-    pub(crate) held: Option<Held>,
+    /// Copied and not yet offered.
+    pub(crate) run: Run,
+    /// Offered, and found no room.
+    pub(crate) held: VecDeque<(u64, RawAlert)>,
     /// The broker's end of the partition as the statistics last said, or -1.
     pub(crate) high: i64,
     /// Where the fetcher was at the last statistics, when nothing of it waited to be taken; or -1.
@@ -45,12 +49,6 @@ pub(crate) struct LaneState {
     pub(crate) moved_at: Instant,
     /// The stall was told.
     pub(crate) stall_told: bool,
-}
-
-/// A copied message that found no room.
-pub(crate) struct Held {
-    pub(crate) offset: i64,
-    pub(crate) raw: RawAlert,
 }
 
 impl LaneState {
@@ -66,7 +64,8 @@ impl LaneState {
             end: None,
             phase: Phase::Reading,
             span_full: false,
-            held: None,
+            run: Run::default(),
+            held: VecDeque::new(),
             high: -1,
             fetched: -1,
             moved_at: now,
@@ -74,17 +73,14 @@ impl LaneState {
         }
     }
 
-    /// Gives the address of an offset.
-    pub(crate) fn at(&self, offset: i64) -> Position {
-        Position {
-            lane: self.lane.clone(),
-            seq: u64::try_from(offset).unwrap_or(0),
-        }
+    /// Says whether something was copied and not taken.
+    pub(crate) fn holds(&self) -> bool {
+        !self.held.is_empty() || !self.run.is_empty()
     }
 
     /// Says whether nothing more is to be delivered of it.
     pub(crate) fn is_at_end(&self) -> bool {
-        self.held.is_none() && self.end.is_some_and(|end| self.next >= end)
+        !self.holds() && self.end.is_some_and(|end| self.next >= end)
     }
 
     /// Gives how many messages are behind the first one that is not settled.
@@ -193,10 +189,7 @@ mod tests {
         assert!(!lane.is_at_end());
         lane.next = 6;
         assert!(lane.is_at_end());
-        lane.held = Some(Held {
-            offset: 5,
-            raw: RawAlert::from_bytes("x"),
-        });
+        lane.held.push_back((5, RawAlert::from_bytes("x")));
         assert!(!lane.is_at_end());
     }
 }

@@ -1,9 +1,10 @@
 //! The poll thread: everything that touches the consumer, in one loop that never waits on the pipeline.
 //!
-//! How it works: poll what is there (at most [`BATCH`] messages), offer each to the intake, look at the clock and the
-//! channel, poll again (at most [`IDLE`] when there is nothing). What finds no room is held, one message a lane, and
-//! the partitions are paused; they are resumed when half of the budget is free again, because librdkafka throws its
-//! prefetch away at every pause.
+//! How it works: poll and copy what is there (at most [`BATCH`] messages or [`BATCH_BYTES`]), offer it to the intake a
+//! lane at a time, look at the clock and the channel, poll again (at most [`IDLE`] when there is nothing). Whole batches
+//! change hands because a lock, a wake-up and a cache line that two threads write cost more than a small message. What
+//! finds no room is held in its lane, and the partitions are paused; they are resumed when half of the budget is free
+//! again, because librdkafka throws its prefetch away at every pause.
 //!
 //! Invariants: the loop polls at least every 20 ms but for the questions that an assignment or a reset asks, each
 //! bounded; nothing is delivered twice in an epoch; a message without a payload is delivered empty, and counted.
@@ -18,21 +19,17 @@ use rdkafka::message::{BorrowedMessage, Message};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
 
-use super::ask::Part;
 use super::commit::Committer;
 use super::context::{Context, State, pause, resume, store};
 use super::error::LiveError;
-use super::lanes::{Held, LaneState, Phase};
-use super::message;
+use super::lanes::{LaneState, Phase};
 use super::report::Counted;
 use super::session::Session;
 use crate::source::intake::{Commit, Offer};
 
-/// Messages taken before the loop looks up.
-const BATCH: usize = 256;
-/// After so many messages, or so many bytes, the stream is told of them: a wake-up costs more than a small message.
-const TOLD_AT_ONCE: usize = 64;
-const TOLD_BYTES: usize = 256 * 1024;
+/// Messages, and bytes of them, that change hands at once.
+const BATCH: usize = 512;
+const BATCH_BYTES: usize = 512 * 1024;
 /// How long an empty poll waits.
 const IDLE: Duration = Duration::from_millis(10);
 
@@ -65,7 +62,7 @@ pub(crate) struct Poller {
     pub(crate) commit_failed: bool,
 }
 
-/// What became of an offered message.
+/// What became of what a lane holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Offered {
     Taken,
@@ -154,18 +151,16 @@ impl Poller {
         let mut freed = Vec::new();
         let mut sealed = Vec::new();
         for lane in state.lanes.iter_mut() {
-            let Some(held) = lane.held.take() else { continue };
-            match offer_copied(context, lane, held) {
+            if !lane.holds() {
+                continue;
+            }
+            match offer(context, lane) {
                 Offered::Full => break,
                 Offered::AtEnd => sealed.push(lane.part.clone()),
                 Offered::LaneFull | Offered::Taken => {}
             }
         }
-        for lane in state
-            .lanes
-            .iter_mut()
-            .filter(|lane| lane.span_full && lane.held.is_none())
-        {
+        for lane in state.lanes.iter_mut().filter(|lane| lane.span_full && !lane.holds()) {
             // About half of a span again: the same hysteresis as for the bytes.
             if context.intake.lane_room(&lane.lane) >= context.intake.unsettled(&lane.lane) {
                 lane.span_full = false;
@@ -174,7 +169,7 @@ impl Poller {
         }
         let budget = context.intake.budget();
         let is_low = budget.available() >= self.low_water || budget.used() == 0;
-        let holds = state.lanes.iter().any(|lane| lane.held.is_some() && !lane.span_full);
+        let holds = state.lanes.iter().any(|lane| lane.holds() && !lane.span_full);
         if state.paused && is_low && !holds {
             state.paused = false;
             freed = state.lanes.readable();
@@ -206,15 +201,14 @@ impl Poller {
 
     fn poll_batch(&mut self) -> Result<(), LiveError> {
         let mut wait = IDLE;
-        let (mut messages, mut bytes) = (0, 0);
-        let mut polled = Ok(());
+        let mut bytes = 0;
         let mut now = None;
         for _ in 0..BATCH {
             match self.consumer.poll(wait) {
                 None => break,
                 Some(Ok(message)) => {
-                    polled = self.take(&message, *now.get_or_insert_with(Instant::now));
-                    (messages, bytes) = (messages + 1, bytes + message.payload_len());
+                    bytes += message.payload_len();
+                    self.copy(&message, *now.get_or_insert_with(Instant::now));
                 }
                 Some(Err(KafkaError::MessageConsumptionFatal(code))) => {
                     let cause = self
@@ -230,86 +224,87 @@ impl Poller {
                 Some(Err(_)) => {}
             }
             wait = Duration::ZERO;
-            if polled.is_err() || messages >= TOLD_AT_ONCE || bytes >= TOLD_BYTES {
-                (messages, bytes) = (0, 0);
-                self.context().intake.announce();
-            }
-            if polled.is_err() {
+            if bytes >= BATCH_BYTES {
                 break;
             }
         }
-        if messages > 0 {
-            self.context().intake.announce();
-        }
-        polled
+        if now.is_some() { self.hand_over() } else { Ok(()) }
     }
 
-    fn take(&self, message: &BorrowedMessage<'_>, now: Instant) -> Result<(), LiveError> {
+    /// Copies a message into its lane.
+    fn copy(&self, message: &BorrowedMessage<'_>, now: Instant) {
         let context = self.consumer.context();
         let mut state = context.state.lock();
         let State { lanes, ends, .. } = &mut *state;
         let Some(lane) = lanes.find(message.topic(), message.partition()) else {
-            return Ok(());
+            return;
         };
+        let offset = message.offset();
         if lane.end.is_none() && ends.is_bounded() {
             let is_later = |until| message.timestamp().to_millis().is_some_and(|at| at >= until);
             if ends.future_millis().is_some_and(is_later) {
-                lane.end = Some(message.offset());
-                ends.end_at(&lane.part, message.offset());
+                lane.end = Some(offset);
+                ends.end_at(&lane.part, offset);
             }
         }
-        match offer(context, lane, message, now) {
-            Offered::Taken => Ok(()),
-            Offered::AtEnd | Offered::LaneFull => {
-                let part = lane.part.clone();
-                drop(state);
-                pause(&self.consumer, &[part])
-            }
-            Offered::Full => {
-                state.paused = true;
-                let parts: Vec<Part> = state.lanes.iter().map(|lane| lane.part.clone()).collect();
-                drop(state);
-                context.report.count(Counted::Pause);
-                pause(&self.consumer, &parts)
+        if offset < lane.next || lane.phase != Phase::Reading {
+            return; // delivered already in this epoch, or beyond its end
+        }
+        if let Some(end) = lane.end.filter(|end| offset >= *end) {
+            lane.next = end;
+            return;
+        }
+        lane.next = offset + 1;
+        lane.moved_at = now;
+        lane.stall_told = false;
+        let bytes = message.payload_len();
+        if bytes == 0 {
+            context.report.count(Counted::Tombstone);
+        }
+        if bytes > context.intake.budget().bytes_max() {
+            context.report.count(Counted::Oversized);
+        }
+        lane.run.push(message, &lane.part.topic, &context.payloads);
+    }
+
+    /// Offers what was copied, and tells the stream. When the budget is full everything is paused, and offered again
+    /// later; a lane that is full or at its end is paused alone.
+    fn hand_over(&self) -> Result<(), LiveError> {
+        let context = self.consumer.context();
+        let mut state = context.state.lock();
+        let mut resting = Vec::new();
+        let mut is_full = false;
+        for lane in state.lanes.iter_mut().filter(|lane| !lane.span_full) {
+            match offer(context, lane) {
+                Offered::Taken => {}
+                Offered::AtEnd | Offered::LaneFull => resting.push(lane.part.clone()),
+                Offered::Full => {
+                    is_full = true;
+                    break;
+                }
             }
         }
+        if is_full {
+            state.paused = true;
+            resting = state.lanes.iter().map(|lane| lane.part.clone()).collect();
+            context.report.count(Counted::Pause);
+        }
+        drop(state);
+        context.intake.announce();
+        pause(&self.consumer, &resting)
     }
 }
 
-/// Offers a message to the intake, in its lane.
-fn offer(context: &Context, lane: &mut LaneState, message: &BorrowedMessage<'_>, now: Instant) -> Offered {
-    let offset = message.offset();
-    if offset < lane.next || lane.phase != Phase::Reading || lane.held.is_some() {
-        return Offered::Taken; // delivered already in this epoch, or beyond its end
-    }
-    if lane.end.is_some_and(|end| offset >= end) {
-        lane.next = lane.end.unwrap_or(lane.next);
+/// Offers what a lane holds to the intake.
+fn offer(context: &Context, lane: &mut LaneState) -> Offered {
+    lane.run.drain_into(&mut lane.held, &context.payloads);
+    if lane.held.is_empty() {
         return seal_at_end(context, lane);
     }
-    lane.next = offset + 1;
-    lane.moved_at = now;
-    lane.stall_told = false;
-    let payload = message.payload().unwrap_or_default();
-    if payload.is_empty() {
-        context.report.count(Counted::Tombstone);
-    }
-    if payload.len() > context.intake.budget().bytes_max() {
-        context.report.count(Counted::Oversized);
-    }
-    let raw = message::raw(message, &lane.part.topic, context.payloads.copy(payload));
-    offer_copied(context, lane, Held { offset, raw })
-}
-
-/// Offers a copied message; one that finds no room is held.
-fn offer_copied(context: &Context, lane: &mut LaneState, Held { offset, raw }: Held) -> Offered {
-    match context.intake.offer(lane.epoch, lane.at(offset), raw) {
+    match context.intake.offer(lane.epoch, &mut lane.held) {
         Offer::Taken => seal_at_end(context, lane),
-        Offer::Full(raw) => {
-            lane.held = Some(Held { offset, raw });
-            Offered::Full
-        }
-        Offer::LaneFull(raw) => {
-            lane.held = Some(Held { offset, raw });
+        Offer::Full => Offered::Full,
+        Offer::LaneFull => {
             lane.span_full = true;
             Offered::LaneFull
         }

@@ -170,7 +170,7 @@ impl Rest {
 /// Whether nothing comes or waits for room here: otherwise there is no need to ask the brokers.
 fn is_quiet(state: &State, now: Instant) -> bool {
     let is_quiet =
-        |lane: &LaneState| lane.held.is_none() && !lane.span_full && now.duration_since(lane.moved_at) >= ASK_EVERY;
+        |lane: &LaneState| !lane.holds() && !lane.span_full && now.duration_since(lane.moved_at) >= ASK_EVERY;
     !state.paused && state.lanes.iter().all(is_quiet)
 }
 

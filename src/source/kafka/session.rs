@@ -16,6 +16,7 @@ use super::context::{Context, pause};
 use super::error::LiveError;
 use super::gaps::GapCause;
 use super::lanes::{Phase, lane_of};
+use super::message::Run;
 use super::nights::{TopicPattern, Window};
 use super::poll::seal_at_end;
 use super::report::Counted;
@@ -241,7 +242,7 @@ impl Session {
             if waits && !lane.stall_told && now.duration_since(lane.moved_at) >= self.stall_after {
                 lane.stall_told = true;
                 context.report.count(Counted::Stall);
-                tracing::error!(position = %lane.at(lane.next), behind = lane.behind(), "stalled: nothing is fetched");
+                tracing::error!(position = %format_args!("{}/{}", lane.lane, lane.next), behind = lane.behind(), "stalled: nothing is fetched");
             }
         }
     }
@@ -274,12 +275,13 @@ fn move_to(consumer: &BaseConsumer<Context>, part: &Part, to: i64, cause: GapCau
         return Ok(());
     };
     lane.next = to;
-    lane.held = None;
     lane.fetched = -1;
     lane.moved_at = Instant::now();
     if cause == GapCause::Expired {
-        return Ok(());
+        return Ok(()); // what was copied before stands before the gap
     }
+    lane.run = Run::default();
+    lane.held.clear();
     lane.epoch = context.intake.open_at(lane_of(part), u64::try_from(to).unwrap_or(0));
     lane.stored = -1;
     lane.high = -1;

@@ -1,0 +1,78 @@
+//! Runs of alerts that are offered and committed together.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::*;
+
+fn run(seqs: std::ops::Range<u64>, bytes: usize) -> VecDeque<(u64, RawAlert)> {
+    seqs.map(|seq| (seq, RawAlert::from_bytes(vec![seq as u8; bytes])))
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_is_admitted_as_far_as_bytes_and_span_go_and_the_rest_stays_in_order() {
+    let intake = intake_with(StreamConfig {
+        max_span: 7,
+        ..bytes_max(5_000)
+    });
+    let epoch = intake.open(LANE);
+    let mut alerts = run(0..9, 1_000);
+    assert_eq!(intake.offer(epoch, &mut alerts), Offer::Full);
+    assert_eq!((alerts.len(), alerts[0].0, intake.budget().available()), (4, 5, 0));
+    for seq in 0..5 {
+        let delivery = intake.next().unwrap();
+        assert_eq!((delivery.position().seq, delivery.get().payload[0]), (seq, seq as u8));
+        if seq > 0 {
+            delivery.ack(); // the first one keeps the span
+        } else {
+            std::mem::forget(delivery);
+        }
+    }
+    assert_eq!(intake.budget().used(), 1_000);
+    assert_eq!(intake.offer(epoch, &mut alerts), Offer::LaneFull);
+    assert_eq!(alerts.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [7, 8]);
+    assert_eq!(intake.core.stats().waiting, 2);
+    intake.lose(&[LANE]);
+    assert_eq!(intake.offer(epoch, &mut alerts), Offer::Gone);
+    assert!(alerts.is_empty());
+    assert_eq!(
+        intake.budget().used(),
+        0,
+        "what was handed out, waited or was offered has given its bytes back"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_alert_of_a_run_lets_go_of_the_memory_of_the_others() {
+    let intake = intake();
+    let epoch = intake.open(LANE);
+    let shared = bytes::Bytes::from(vec![7; 2_000]);
+    let part = |seq: u64| RawAlert::from_bytes(shared.slice(0..1_000 * (1 + seq as usize)));
+    let mut alerts = (0..2).map(|seq| (seq, part(seq))).collect();
+    assert_eq!(intake.offer(epoch, &mut alerts), Offer::Taken);
+    let released = intake.next().unwrap();
+    let first = released.raw().payload.clone();
+    assert_eq!(first.as_ptr(), shared.as_ptr());
+    released.release();
+    intake.next().unwrap().ack();
+    tokio::time::advance(Duration::from_secs(2)).await;
+    let again = intake.next().unwrap();
+    assert_eq!((again.attempt(), &again.get().payload), (2, &first));
+    assert_ne!(again.get().payload.as_ptr(), shared.as_ptr());
+}
+
+#[tokio::test(start_paused = true)]
+async fn lanes_that_are_due_within_a_moment_are_committed_together() {
+    let intake = intake();
+    intake.open(LANE);
+    intake.give(&LANE, 0);
+    tokio::time::advance(Duration::from_millis(60)).await;
+    let other = Lane::Memory(9);
+    intake.open(other.clone());
+    intake.give(&other, 0);
+    intake.take(2).into_iter().for_each(Delivery::ack);
+    assert!(intake.due_commits().is_empty(), "none is due");
+    tokio::time::advance(Duration::from_millis(50)).await;
+    assert_eq!(intake.due_commits().len(), 2, "one is due, the other 50 ms later");
+}

@@ -78,6 +78,18 @@ impl BrokerArgs {
     }
 }
 
+/// Refuses a group of which nothing says where it is; one of the archive needs a database, one of Kafka its source.
+pub(super) fn check_that_a_side_is_named(call: &Call) -> CliResult<()> {
+    let sources = call.config.iter().flat_map(|config| &config.source);
+    let live = sources.into_iter().find(|(_, source)| source.live.is_some());
+    if let (Some((name, _)), None) = (live, call.database_url_if_named()?) {
+        return Err(CliError::refused("usage", "no database is named, and no cluster").hint(format!(
+            "for a group on Kafka give `--source {name}`; for one of the archive `--database-url URL`, DATABASE_URL or [database] url"
+        )));
+    }
+    Ok(())
+}
+
 /// Gives the topics of a group's source, or those that are named instead.
 pub(super) fn topics(call: &Call, live: Option<(&str, &LiveConfig)>, named: Vec<String>) -> Topics {
     match live {

@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::Call;
-use super::brokers::{BrokerArgs, CONNECT_WITHIN, off, topics};
+use super::brokers::{BrokerArgs, CONNECT_WITHIN, check_that_a_side_is_named, off, topics};
 use super::error::{CliError, CliResult, Exit};
 use super::output::{self, Format};
 use crate::archive::groups::{GroupStatus, Groups};
@@ -35,7 +35,7 @@ pub(super) struct LagArgs {
     group: Option<String>,
     #[command(flatten)]
     brokers: BrokerArgs,
-    /// Only these topics of Kafka.
+    /// Only these topics of Kafka, or those that regular expressions (`^...`) match.
     #[arg(long, value_name = "TOPIC,...", value_delimiter = ',')]
     topics: Vec<String>,
     /// Seconds between the two looks.
@@ -144,6 +144,7 @@ fn line(now: PartitionLag, first: &[PartitionLag], over: Duration) -> Line {
 }
 
 async fn archive(call: &Call, group: Option<String>) -> CliResult<Vec<Line>> {
+    check_that_a_side_is_named(call)?;
     let groups = Groups::new(&call.archive().await?);
     let shown = match &group {
         Some(name) => vec![groups.show(name).await?],

@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::Call;
-use super::brokers::{BrokerArgs, CONNECT_WITHIN, off, topics};
+use super::brokers::{BrokerArgs, CONNECT_WITHIN, check_that_a_side_is_named, off, topics};
 use super::error::{CliError, CliResult, Exit};
 use super::output::{self, Format};
 use crate::archive::groups::Groups;
@@ -37,7 +37,7 @@ pub(super) struct SeekArgs {
     to: To,
     #[command(flatten)]
     brokers: BrokerArgs,
-    /// The topics of Kafka; the source's unless given.
+    /// The topics of Kafka, or regular expressions that begin with `^`; the source's unless given.
     #[arg(long, value_name = "TOPIC,...", value_delimiter = ',')]
     topics: Vec<String>,
 }
@@ -146,6 +146,7 @@ async fn archive(call: &Call, args: SeekArgs) -> CliResult<Vec<Moved>> {
             )));
         }
     };
+    check_that_a_side_is_named(call)?;
     let archive = call.archive().await?;
     let groups = Groups::new(&archive);
     if let Some(block) = block {

@@ -68,7 +68,7 @@ pub(super) struct SimulateArgs {
     /// Writes the packets of one exposure at once, then waits until this long after (e.g. 40s).
     #[arg(long, value_name = "PERIOD", value_parser = humantime::parse_duration)]
     burst: Option<Duration>,
-    /// What goes wrong, and how often: KIND=RATE,...
+    /// What goes wrong, and how often (0 to 1): truncate, flip, wrong-id, duplicate, schema-bump, as `flip=0.01,duplicate=0.1`.
     #[arg(long, value_name = "KIND=RATE,...", value_parser = Faults::parse)]
     faults: Option<Faults>,
 }

@@ -251,6 +251,34 @@ fn a_seek_to_offsets_moves_only_the_partitions_it_names() {
 }
 
 #[test]
+fn a_group_whose_side_is_not_named_is_told_of_both() {
+    let scene = Scene::with(0..0, "now");
+    let config = scene.config();
+    for args in [&["lag", "g"][..], &["seek", "g", "--to", "earliest"]] {
+        let said = run(args.iter().chain(&["--config", &config, "--json"]))
+            .exits(2)
+            .error();
+        let hint = said["hint"].as_str().unwrap();
+        assert!(
+            hint.contains("`--source ztf`") && hint.contains("DATABASE_URL"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_bounded_read_of_topics_that_are_not_there_says_so() {
+    let scene = Scene::with(0..0, "now");
+    let text = fs::read_to_string(scene.config()).unwrap();
+    fs::write(scene.config(), text.replace("[\"alerts\"]", "[\"alertz\"]")).unwrap();
+    let said = run(["run", "--config", &scene.config()]).exits(0);
+    assert!(
+        said.stderr.contains("alertz") && said.stderr.contains("finds nothing"),
+        "{said:#?}"
+    );
+}
+
+#[test]
 fn the_lag_of_nothing_is_an_error_that_names_it() {
     let scene = Scene::with(0..1, "now");
     let lag = |args: &[&str]| {

@@ -7,6 +7,7 @@ use alertstream::source::kafka::client::PassThrough;
 use alertstream::source::kafka::config::LiveConfig;
 use alertstream::source::kafka::gaps::{GapCause, ResetPolicy};
 use alertstream::source::kafka::groups::GroupView;
+use alertstream::source::kafka::nights::NightStart;
 use alertstream::source::kafka::place::{End, Start};
 use alertstream::stream::{StreamConfig, open};
 use futures::StreamExt;
@@ -180,6 +181,15 @@ async fn a_user_without_rights_is_told_which_and_one_with_them_reads() {
     broker.fill(&topic, 1, 0..3).await;
     let secret = std::env::var("KAFKA_SASL_PASSWORD").unwrap();
     let said = failure(&fresh("group"), sasl(&topic, "alice", &secret).unwrap()).await;
+    assert!(said.contains("the user `alice` may not"), "{said}");
+    let clients = sasl(&topic, "alice", &secret).unwrap().clients().unwrap();
+    let (to, topics) = (Start::Latest, vec![topic.clone()]);
+    let moving = move || GroupView::connect(&clients, "g", SOON)?.seek(&topics, &to, NightStart::default());
+    let said = tokio::task::spawn_blocking(moving)
+        .await
+        .unwrap()
+        .unwrap_err()
+        .to_string();
     assert!(said.contains("the user `alice` may not"), "{said}");
     let (mut alerts, control) = stream(&fresh("group"), bounded(sasl(&topic, "admin", &admin).unwrap()));
     assert_eq!(drain(&mut alerts).await.len(), 3);

@@ -58,7 +58,7 @@ impl Live {
         passed("brokers", format!("answer ({user})"));
         let topics = Topics::of(&self.config, self.nights, Utc::now());
         let found = probe.find(&topics).map_err(|e| failed("topics", e.to_string()))?;
-        passed("topics", Self::there(&found).map_err(|e| failed("topics", e))?);
+        passed("topics", self.there(&found).map_err(|e| failed("topics", e))?);
         let topics = found.names;
         passed("group", self.usable(&probe, &topics).map_err(|e| failed("group", e))?);
         passed("alert", self.decoded(&probe, &topics).map_err(|e| failed("alert", e))?);
@@ -69,9 +69,15 @@ impl Live {
         format!("source {} {what}", self.name)
     }
 
-    fn there(found: &Found) -> Result<String, String> {
+    fn there(&self, found: &Found) -> Result<String, String> {
         if !found.missing.is_empty() {
             return Err(format!("there is no topic `{}`", found.missing.join("`, `")));
+        }
+        if found.names.is_empty() {
+            let names = self.config.topics.join("`, `");
+            return Ok(format!(
+                "none is there now: no night that `{names}` names has a topic (yet, or any more)"
+            ));
         }
         let nights = match found.absent_nights {
             0 => String::new(),

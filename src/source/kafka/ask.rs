@@ -142,8 +142,20 @@ fn at_time<C: ConsumerContext>(
     answer("ask for offsets", consumer.offsets_for_times(asked, ASK_WITHIN))
 }
 
+/// Makes the error of a question; who asked adds the names of group and user ([`LiveError::of`]).
+fn refused(doing: &'static str, error: &KafkaError) -> LiveError {
+    match error.rdkafka_error_code() {
+        Some(RDKafkaErrorCode::GroupAuthorizationFailed) => LiveError::GroupDenied {
+            group: String::new(),
+            user: None,
+            cause: error.to_string(),
+        },
+        _ => LiveError::call(doing, error),
+    }
+}
+
 fn answer(doing: &'static str, answered: KafkaResult<TopicPartitionList>) -> Result<HashMap<Part, i64>, LiveError> {
-    let answered = answered.map_err(|error| LiveError::call(doing, &error))?;
+    let answered = answered.map_err(|error| refused(doing, &error))?;
     let mut offsets = HashMap::new();
     for element in answered.elements() {
         if let (Ok(()), Offset::Offset(offset)) = (element.error(), element.offset()) {
@@ -163,7 +175,7 @@ fn answer(doing: &'static str, answered: KafkaResult<TopicPartitionList>) -> Res
 pub(crate) fn members<C: ConsumerContext>(consumer: &BaseConsumer<C>, group: &str) -> Result<usize, LiveError> {
     let found = match consumer.fetch_group_list(Some(group), ASK_WITHIN) {
         Err(KafkaError::GroupListFetch(RDKafkaErrorCode::UnsupportedFeature)) => return Ok(0),
-        found => found.map_err(|error| LiveError::call("ask for the group's members", &error))?,
+        found => found.map_err(|error| refused("ask for the group's members", &error))?,
     };
     let own = found.groups().iter().filter(|known| known.name() == group);
     Ok(own.map(|known| known.members().len()).sum())
@@ -180,5 +192,5 @@ pub(crate) fn commit_for<C: ConsumerContext>(
     let wanted = list(offsets.iter().map(|(part, offset)| (part, Offset::Offset(*offset))))?;
     consumer
         .commit(&wanted, CommitMode::Sync)
-        .map_err(|error| LiveError::call("commit the group's offsets", &error))
+        .map_err(|error| refused("commit the group's offsets", &error))
 }

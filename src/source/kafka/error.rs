@@ -217,6 +217,17 @@ impl LiveError {
         }
     }
 
+    /// Adds the names of group and user, where a question that does not know them was refused.
+    pub(crate) fn of(self, name: &str, user: Option<&str>) -> Self {
+        match self.of_user(user) {
+            Self::GroupDenied { user: None, cause, .. } => {
+                let (group, user) = (name.to_owned(), user.map(str::to_owned));
+                Self::GroupDenied { group, user, cause }
+            }
+            other => other,
+        }
+    }
+
     /// Adds the user's name, where a question that does not know it was refused.
     pub(crate) fn of_user(self, name: Option<&str>) -> Self {
         match self {

@@ -78,6 +78,11 @@ impl GroupView {
     /// # Errors
     /// None of the topics exists; no topic is named and the group has no commit; a question was not answered.
     pub fn lag(&self, topics: &[String]) -> Result<Vec<PartitionLag>, LiveError> {
+        self.look(topics)
+            .map_err(|error| error.of(&self.group, self.clients.user()))
+    }
+
+    fn look(&self, topics: &[String]) -> Result<Vec<PartitionLag>, LiveError> {
         let named = !topics.is_empty();
         let topics = if named { topics.to_vec() } else { self.all_topics()? };
         let mut parts = ask::partitions(&self.consumer, &topics)?;
@@ -178,6 +183,11 @@ impl GroupView {
     /// # Errors
     /// The group has members; a topic or partition does not exist; a question was not answered.
     pub fn seek(&self, topics: &[String], to: &Start, nights: NightStart) -> Result<Vec<(String, i64)>, LiveError> {
+        self.go_to(topics, to, nights)
+            .map_err(|error| error.of(&self.group, self.clients.user()))
+    }
+
+    fn go_to(&self, topics: &[String], to: &Start, nights: NightStart) -> Result<Vec<(String, i64)>, LiveError> {
         let members = ask::members(&self.consumer, &self.group)?;
         if members > 0 {
             return Err(LiveError::GroupInUse {

@@ -42,7 +42,7 @@ const NOBODY: &str = "alertstream";
 
 /// Connects as a consumer of the group would; the group may be empty.
 pub(crate) fn connect(clients: &Clients, group: &str, within: Duration) -> Result<BaseConsumer<Heard>, LiveError> {
-    let heard = Heard(Mutex::new(Troubles::new(group, clients.user())));
+    let heard = Heard(Mutex::new(Troubles::silent(group, clients.user())));
     let group = if group.is_empty() { NOBODY } else { group };
     let made = clients.consumer(group, 0).create_with_context(heard);
     let consumer: BaseConsumer<Heard> = made.map_err(|error| LiveError::call("make the client", &error))?;

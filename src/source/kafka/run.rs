@@ -69,7 +69,7 @@ pub(super) fn run(source: KafkaSource, intake: Intake, runtime: Handle, commands
     let begun = connect(&poller.consumer, &source, &poller.session)
         .and_then(|()| rewind(&poller.consumer, &source, &poller.session))
         .and_then(|()| poller.session.begin(&poller.consumer))
-        .map_err(|error| error.of_user(source.clients.user()));
+        .map_err(|error| error.of(&source.group, source.clients.user()));
     let ended = begun.and_then(|()| poller.run());
     let unconfirmed = close(poller);
     Closed { ended, unconfirmed }

@@ -78,7 +78,15 @@ impl Session {
 
     /// Asks for the first answer of a broker, takes the snapshots of a bounded read, and joins the group.
     pub(crate) fn begin(&mut self, consumer: &BaseConsumer<Context>) -> Result<(), LiveError> {
-        let known: HashSet<Part> = ask::partitions(consumer, &self.literal_topics())?.into_iter().collect();
+        let topics = self.literal_topics();
+        let known: HashSet<Part> = ask::partitions(consumer, &topics)?.into_iter().collect();
+        let is_bounded = consumer.context().state.lock().ends.is_bounded();
+        if is_bounded && known.is_empty() && !topics.is_empty() {
+            tracing::warn!(
+                ?topics,
+                "none of these topics is there: a bounded read of them finds nothing"
+            );
+        }
         consumer.context().state.lock().plan.known = Some(known);
         self.find_ends(consumer)?;
         self.subscribe(consumer)

@@ -29,6 +29,8 @@ pub(crate) struct Troubles {
     last: Option<String>,
     /// What the log said last of a connection that failed.
     failed: Option<String>,
+    /// Nothing is logged: what asks tells its error itself.
+    silent: bool,
 }
 
 impl Troubles {
@@ -37,6 +39,14 @@ impl Troubles {
             group: group.to_owned(),
             user: user.map(str::to_owned),
             ..Self::default()
+        }
+    }
+
+    /// Makes an account that is not logged: who asks once tells the error that comes of it.
+    pub(crate) fn silent(group: &str, user: Option<&str>) -> Self {
+        Self {
+            silent: true,
+            ..Self::new(group, user)
         }
     }
 
@@ -142,6 +152,10 @@ impl Troubles {
     }
 
     fn log(&mut self, code: RDKafkaErrorCode, reason: &str, now: Instant) {
+        if self.silent {
+            tracing::debug!(%code, %reason, "the broker connection has trouble");
+            return;
+        }
         let logged = self.logged.get(&(code as i32));
         if logged.is_none_or(|at| now.duration_since(*at) >= LOG_EVERY) {
             self.logged.insert(code as i32, now);

@@ -86,6 +86,11 @@ pub(super) fn read<T: DeserializeOwned>(text: &str, stand_ins: &[StandIn]) -> Re
         if error.span().and_then(|span| remove(root.get_mut(), &span)).is_none() {
             break;
         }
+        // Nor is what a misspelt name was meant to be.
+        if let Some((_, valid)) = misspelt(error.message()) {
+            let above = path.get(..path.len().saturating_sub(1)).unwrap_or_default();
+            removed.push(above.iter().cloned().chain([valid.to_owned()]).collect());
+        }
         removed.push(path);
     }
     Read {
@@ -171,6 +176,13 @@ fn given(found: &str) -> String {
             None => found.to_owned(),
         },
     }
+}
+
+/// Gives an unknown key and the one that was probably meant.
+fn misspelt(message: &str) -> Option<(&str, &str)> {
+    let mut quoted = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2);
+    let wrong = quoted.next()?;
+    Some((wrong, nearest(wrong, quoted)?))
 }
 
 /// Makes of serde's list of what was expected the one name that was probably meant.

@@ -163,6 +163,24 @@ workers = "x" #!
 }
 
 #[test]
+fn what_a_misspelt_key_was_meant_to_be_is_not_missing() {
+    let said = is_wrong_where_marked(
+        r#"[source.a]
+mod = "live" #!
+[source.a.live]
+broker = ["h:1"] #!
+topics = ["t"]
+nights = 0 #!
+[source.b]
+mode = "live"
+[source.b.life] #!
+brokers = ["h:1"]
+"#,
+    );
+    assert!(said[1].contains("did you mean `brokers`?"), "{said:#?}");
+}
+
+#[test]
 fn a_reference_to_a_url_is_told_beside_other_problems_unless_another_url_is_given() {
     let text = "[database]\nurl = \"env:ALERTSTREAM_NEVER_SET\"\n[processor]\nworkers = 0\n";
     let lines = |problems: Vec<Problem>| problems.into_iter().map(|problem| problem.line).collect::<Vec<_>>();

@@ -152,13 +152,20 @@ impl Troubles {
     }
 
     fn log(&mut self, code: RDKafkaErrorCode, reason: &str, now: Instant) {
+        use RDKafkaErrorCode as Code;
         if self.silent {
             tracing::debug!(%code, %reason, "the broker connection has trouble");
             return;
         }
-        let logged = self.logged.get(&(code as i32));
+        // A connection that fails comes as several events, and the log alone may say why.
+        let (key, reason) = match (trouble(code), code) {
+            (Trouble::Connection, Code::AllBrokersDown) => (code, self.failed.as_deref().unwrap_or(reason)),
+            (Trouble::Connection, _) => (Code::AllBrokersDown, reason),
+            _ => (code, reason),
+        };
+        let logged = self.logged.get(&(key as i32));
         if logged.is_none_or(|at| now.duration_since(*at) >= LOG_EVERY) {
-            self.logged.insert(code as i32, now);
+            self.logged.insert(key as i32, now);
             tracing::warn!(%code, %reason, "the broker connection has trouble; librdkafka goes on trying");
         }
     }

@@ -9,7 +9,7 @@ use alertstream::source::kafka::gaps::{GapCause, ResetPolicy};
 use alertstream::source::kafka::groups::GroupView;
 use alertstream::source::kafka::nights::NightStart;
 use alertstream::source::kafka::place::{End, Start};
-use alertstream::stream::{StreamConfig, open};
+use alertstream::stream::{ByteBudget, StreamConfig, open};
 use futures::StreamExt;
 use rdkafka::TopicPartitionList;
 use rdkafka::admin::AdminOptions;
@@ -140,6 +140,57 @@ async fn a_topic_made_again_is_noticed_read_again_and_reported() {
     control.shutdown(SOON).await.unwrap();
     assert_eq!(report.counts().gaps[0].cause, GapCause::Recreated);
     assert_eq!(broker.committed(&group, &topic, 1), [3]);
+}
+
+/// While it is full, a source fetches nothing and is told nothing, and its client looks at topics seldom: only the id
+/// shows that the topic is another one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_topic_made_again_that_has_grown_past_the_position_is_read_from_its_beginning() {
+    let Some(broker) = Broker::real("a_topic_made_again_that_has_grown_past_the_position_is_read_from_its_beginning")
+    else {
+        return;
+    };
+    let topic = broker.topic(1).await;
+    broker.fill(&topic, 1, 0..5).await;
+    let mut config = broker.config(&[&topic]);
+    config.start = Start::Earliest;
+    config.librdkafka.set("topic.metadata.refresh.interval.ms", "600000");
+    let group = fresh("group");
+    let source = source(&group, config);
+    let report = source.report();
+    let full = StreamConfig {
+        budget: ByteBudget::new(512),
+        ..StreamConfig::default()
+    };
+    let (mut alerts, control) = open(Box::new(source), full);
+    let first = next(&mut alerts).await;
+    assert_eq!(text(&first), "0:0");
+    let options = AdminOptions::new().operation_timeout(Some(SOON));
+    let deleted = broker.admin().delete_topics(&[&topic], &options).await.unwrap();
+    assert_eq!(deleted, [Ok(topic.clone())]);
+    broker.create(&topic, 1, &[]).await;
+    broker.fill(&topic, 1, 100..110).await;
+    let noticed = async {
+        while report.counts().gaps.is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(SOON, noticed).await.expect("soon");
+    first.ack();
+    for number in 100..110 {
+        let again = next(&mut alerts).await;
+        assert_eq!(
+            (text(&again), again.position().seq),
+            (format!("0:{number}"), number - 100)
+        );
+        again.ack();
+    }
+    control.flush(SOON).await.unwrap();
+    control.shutdown(SOON).await.unwrap();
+    let gaps = report.counts().gaps;
+    assert_eq!(gaps.len(), 1, "{gaps:?}");
+    assert_eq!((gaps[0].cause, gaps[0].to), (GapCause::Recreated, 0));
+    assert_eq!(broker.committed(&group, &topic, 1), [10]);
 }
 
 /// Settings of the SASL listener for a user.

@@ -7,6 +7,7 @@
 //! waits for open deliveries until a deadline well below the session's time-out, commits, and only then lets go; a
 //! lost partition is never committed. Must not know of the poll loop.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -27,6 +28,7 @@ use super::lanes::{LaneState, Lanes, Phase, lane_of};
 use super::report::{Counted, LiveReport};
 use super::rest::CaughtUp;
 use super::starts::{self, Commits, Placed, StartPlan};
+use super::topic_ids::{self, TopicId};
 use super::troubles::Troubles;
 use crate::payloads::Payloads;
 use crate::record::Lane;
@@ -131,12 +133,17 @@ impl ConsumerContext for Context {
 impl Context {
     /// Opens the partitions and starts fetching them. An empty assignment is answered too: the group waits for it.
     fn assigned(&self, consumer: &BaseConsumer<Self>, parts: &[Part]) -> Result<(), LiveError> {
+        // Before the offsets: if the topic is made again between the two, the next look at the ids shows it.
+        let ids = match self.intake.is_closing() {
+            false => topic_ids::of(consumer, parts),
+            true => HashMap::new(),
+        };
         let placed = self.place(consumer, parts);
         let (placed, failed) = match placed {
             Ok(placed) => (placed, None),
             Err(error) => (Vec::new(), Some(error)),
         };
-        let sealed = self.open(&placed);
+        let sealed = self.open(&placed, &ids);
         self.assign(consumer, &placed)?;
         self.troubles.lock().joined();
         let resting = if self.state.lock().paused {
@@ -188,7 +195,7 @@ impl Context {
     }
 
     /// Opens a lane for each partition; gives those that have nothing to read.
-    fn open(&self, placed: &[Placed]) -> Vec<Part> {
+    fn open(&self, placed: &[Placed], ids: &HashMap<String, TopicId>) -> Vec<Part> {
         let mut state = self.state.lock();
         let mut sealed = Vec::new();
         for placed in placed {
@@ -200,6 +207,7 @@ impl Context {
             let mut lane = LaneState::new(placed.part.clone(), epoch, placed.offset, Instant::now());
             state.plan.rewound.remove(&placed.part);
             lane.high = placed.high;
+            lane.topic_id = ids.get(&*placed.part.topic).copied();
             lane.end = state.ends.of(&placed.part, placed.offset, Some(placed.high));
             self.intake.set_lag(&lane.lane, lane.behind());
             if lane.is_at_end() {

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use super::ask::Part;
 use super::message::Run;
+use super::topic_ids::TopicId;
 use crate::record::{Epoch, Lane, RawAlert};
 
 /// How far a lane is.
@@ -26,6 +27,8 @@ pub(crate) struct LaneState {
     pub(crate) part: Part,
     pub(crate) lane: Lane,
     pub(crate) epoch: Epoch,
+    /// The topic's identity, once it was asked for.
+    pub(crate) topic_id: Option<TopicId>,
     /// The offset to deliver next.
     pub(crate) next: i64,
     /// The offset stored for the next commit, or -1.
@@ -58,6 +61,7 @@ impl LaneState {
             part,
             lane,
             epoch,
+            topic_id: None,
             next,
             stored: -1,
             confirmed: next,

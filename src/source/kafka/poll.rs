@@ -24,6 +24,7 @@ use super::context::{Context, State, pause, resume, store};
 use super::error::LiveError;
 use super::lanes::{LaneState, Phase};
 use super::report::Counted;
+use super::resets;
 use super::session::Session;
 use crate::source::intake::{Commit, Offer};
 
@@ -194,7 +195,7 @@ impl Poller {
             return Err(error);
         }
         if reset {
-            self.session.reset(&self.consumer)?;
+            resets::reset(&self.consumer)?;
         }
         self.session.tick(&self.consumer)
     }

@@ -8,20 +8,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use rdkafka::Offset;
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, RebalanceProtocol};
+use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use super::ask::{self, Part};
 use super::context::{Context, pause};
 use super::error::LiveError;
-use super::gaps::GapCause;
-use super::lanes::{Phase, lane_of};
-use super::message::Run;
+use super::lanes::Phase;
 use super::nights::{TopicPattern, Window};
 use super::poll::seal_at_end;
 use super::report::Counted;
+use super::resets;
 use super::rest::Rest;
-use super::starts;
 
 /// Tells the time; the tests have their own.
 pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
@@ -112,6 +109,7 @@ impl Session {
         let now = Instant::now();
         self.tick_at = now + TICK;
         if now >= self.refresh_at {
+            resets::look_at_ids(consumer)?;
             self.subscribe(consumer)?;
             self.tell_stalls(consumer.context(), now);
         }
@@ -202,43 +200,6 @@ impl Session {
         pause(consumer, &sealed)
     }
 
-    /// A position was found not to exist: finds whose, records the gap and goes on where the policy says.
-    pub(crate) fn reset(&self, consumer: &BaseConsumer<Context>) -> Result<(), LiveError> {
-        let context = consumer.context();
-        let (positions, policy) = {
-            let state = context.state.lock();
-            let reading = state.lanes.iter().filter(|lane| lane.phase == Phase::Reading);
-            let positions: Vec<(Part, i64)> = reading.map(|lane| (lane.part.clone(), lane.next)).collect();
-            (positions, state.plan.on_reset)
-        };
-        let parts: Vec<Part> = positions.iter().map(|(part, _)| part.clone()).collect();
-        let marks = match ask::watermarks(consumer, &parts) {
-            Ok(marks) => marks,
-            Err(error) => {
-                tracing::warn!(%error, "a position does not exist and the watermarks are not known yet");
-                context.troubles.lock().again();
-                return Ok(());
-            }
-        };
-        for (part, next) in positions {
-            let Some(marks) = marks.get(&part).copied() else {
-                continue;
-            };
-            let placed = starts::settle(&part, next, marks, policy)?;
-            if let Some(gap) = &placed.gap {
-                context.report.gap(gap);
-                move_to(consumer, &part, placed.offset, gap.cause)?;
-            }
-            // Without a gap the position exists (again): the fetcher is set going at it.
-            if let Err(error) = restart(consumer, &part, placed.offset) {
-                // In the middle of a rebalance: the next look finds the same position, and no gap before it.
-                tracing::warn!(%error, "a partition cannot go on yet");
-                context.troubles.lock().again();
-            }
-        }
-        Ok(())
-    }
-
     /// Tells of partitions that are behind and do not move.
     fn tell_stalls(&self, context: &Context, now: Instant) {
         let mut state = context.state.lock();
@@ -254,50 +215,4 @@ impl Session {
             }
         }
     }
-}
-
-/// Sets the fetcher of a partition going at an offset. A fetcher that a reset has stopped cannot seek: its partition
-/// is taken back and assigned again, between us and the library only.
-fn restart(consumer: &BaseConsumer<Context>, part: &Part, offset: i64) -> Result<(), LiveError> {
-    let one = ask::list([(part, Offset::Offset(offset))])?;
-    let done = match consumer.rebalance_protocol() {
-        RebalanceProtocol::Cooperative => consumer
-            .incremental_unassign(&one)
-            .and_then(|()| consumer.incremental_assign(&one)),
-        _ => {
-            let state = consumer.context().state.lock();
-            let all = ask::list(state.lanes.iter().map(|lane| (&lane.part, Offset::Offset(lane.next))))?;
-            drop(state);
-            consumer.assign(&all)
-        }
-    };
-    done.map_err(|error| LiveError::call("go on at another offset", &error))
-}
-
-/// Sets a lane to another offset. A topic that was made again starts a new epoch: its offsets begin again.
-fn move_to(consumer: &BaseConsumer<Context>, part: &Part, to: i64, cause: GapCause) -> Result<(), LiveError> {
-    let context = consumer.context();
-    let mut state = context.state.lock();
-    let state = &mut *state;
-    let Some(lane) = state.lanes.find(&part.topic, part.partition) else {
-        return Ok(());
-    };
-    lane.next = to;
-    lane.fetched = -1;
-    lane.moved_at = Instant::now();
-    if cause == GapCause::Expired {
-        return Ok(()); // what was copied before stands before the gap
-    }
-    lane.run = Run::default();
-    lane.held.clear();
-    lane.epoch = context.intake.open_at(lane_of(part), u64::try_from(to).unwrap_or(0));
-    lane.stored = -1;
-    lane.high = -1;
-    lane.span_full = false;
-    // librdkafka commits a stored offset only above the committed one, which belongs to the topic that is gone.
-    let list = ask::list([(part, Offset::Offset(to))])?;
-    if let Err(error) = consumer.commit(&list, CommitMode::Sync) {
-        tracing::warn!(%error, lane = %lane.lane, "the commit of a topic made again failed; later ones cover it");
-    }
-    Ok(())
 }

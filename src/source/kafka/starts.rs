@@ -10,7 +10,7 @@ use rdkafka::consumer::{BaseConsumer, ConsumerContext};
 
 use super::ask::{self, Part};
 use super::error::LiveError;
-use super::gaps::{self, Gap, ResetPolicy, Watermarks};
+use super::gaps::{self, Gap, GapCause, ResetPolicy, Watermarks};
 use super::nights::{NightStart, TopicPattern};
 use super::place::Start;
 
@@ -173,10 +173,21 @@ pub(crate) fn settle(part: &Part, wanted: i64, marks: Watermarks, policy: ResetP
             gap: None,
         });
     };
+    skip(part, wanted, marks, policy, cause)
+}
+
+/// Makes a gap from an offset that does not exist, or is not what it was, and goes where the policy says.
+pub(crate) fn skip(
+    part: &Part,
+    from: i64,
+    marks: Watermarks,
+    policy: ResetPolicy,
+    cause: GapCause,
+) -> Result<Placed, LiveError> {
     let gap = |to| Gap {
         topic: part.topic.clone(),
         partition: part.partition,
-        from: wanted,
+        from,
         to,
         cause,
     };

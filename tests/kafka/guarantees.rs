@@ -113,3 +113,48 @@ async fn an_outage_shorter_than_the_session_loses_and_repeats_nothing() {
     assert_eq!(drain(&mut alerts).await, Vec::<String>::new());
     control.shutdown(SOON).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_longer_than_the_session_loses_nothing_and_passes_nothing() {
+    let broker = Broker::mock();
+    let topic = broker.topic(2).await;
+    broker.fill(&topic, 2, 0..5).await;
+    let group = fresh("group");
+    let mut config = broker.config(&[&topic]);
+    config.librdkafka.set("session.timeout.ms", "1500");
+    config.start = Start::Earliest;
+    let source = source(&group, config);
+    let report = source.report();
+    let (mut alerts, control) = open(Box::new(source), Default::default());
+    let mut held = Vec::new();
+    for _ in 0..10 {
+        held.push(next(&mut alerts).await);
+    }
+    // One of each partition is done and committed, the rest is under way when the broker goes.
+    let first: Vec<_> = held.extract_if(.., |delivery| delivery.position().seq == 0).collect();
+    first.into_iter().for_each(|delivery| delivery.ack());
+    control.flush(SOON).await.unwrap();
+    let mock = broker.mock.as_ref().unwrap();
+    mock.down().unwrap();
+    let lost = async {
+        while report.counts().lost < 2 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(SOON, lost).await.expect("soon");
+    held.into_iter().for_each(|delivery| delivery.ack()); // too late: they come again
+    mock.up().unwrap();
+    broker.fill(&topic, 2, 5..6).await;
+    let mut seen = Vec::new();
+    for _ in 0..10 {
+        let delivery = next(&mut alerts).await;
+        seen.push(text(&delivery));
+        delivery.ack();
+    }
+    control.flush(SOON).await.unwrap();
+    control.shutdown(SOON).await.unwrap();
+    seen.sort();
+    let expected = (0..2).flat_map(|partition| (1..6).map(move |number| format!("{partition}:{number}")));
+    assert_eq!(seen, expected.collect::<Vec<_>>());
+    assert_eq!(broker.committed(&group, &topic, 2), [6; 2]);
+}

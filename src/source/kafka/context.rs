@@ -249,7 +249,11 @@ impl Context {
             "nothing was held"
         } else if consumer.assignment_lost() {
             lanes.iter().for_each(|_| self.report.count(Counted::Lost));
-            tracing::warn!(partitions = lanes.len(), "partitions were lost: the session had ended");
+            tracing::warn!(
+                partitions = lanes.len(),
+                "partitions were lost: the session ended, because no broker answered or this process stood still; the \
+                 group is joined again, and what was not committed is delivered again"
+            );
             self.note_unconfirmed(&parts);
             self.intake.lose(&lanes);
             "lost"

@@ -43,8 +43,9 @@ pub(crate) struct Session {
     refresh_at: Instant,
     /// Whether everything is read.
     pub(crate) rest: Rest,
-    /// When to tell that nothing was assigned yet; nothing once it was, or was told.
+    /// When to tell that nothing is assigned; nothing while something is.
     tell_idle_at: Option<Instant>,
+    told_idle: bool,
     over: bool,
 }
 
@@ -68,7 +69,8 @@ impl Session {
             tick_at: now,
             refresh_at: now,
             rest,
-            tell_idle_at: Some(now + IDLE_TOLD_AFTER),
+            tell_idle_at: None,
+            told_idle: false,
             over: false,
         }
     }
@@ -120,18 +122,19 @@ impl Session {
         Ok(())
     }
 
-    /// Says once that nothing can be read: a name that is wrong looks like a quiet night.
+    /// Says once in each such time that nothing can be read: a name that is wrong looks like a quiet night.
     fn tell_idle(&mut self, context: &Context, now: Instant) {
-        let Some(at) = self.tell_idle_at else { return };
         if !context.state.lock().lanes.is_empty() {
-            self.tell_idle_at = None;
-        } else if now >= at {
-            self.tell_idle_at = None;
+            (self.tell_idle_at, self.told_idle) = (None, false);
+            return;
+        }
+        let at = *self.tell_idle_at.get_or_insert(now + IDLE_TOLD_AFTER);
+        if now >= at && !std::mem::replace(&mut self.told_idle, true) {
             let topics = &self.subscribed;
             tracing::warn!(
                 ?topics,
-                "nothing is assigned yet: a topic is not there, other members have all partitions, or the group waits for a \
-                 member that was killed until its session ends (`session.timeout.ms`, 45 s unless set)"
+                "nothing is assigned: a topic is not there, other members have all partitions, the brokers do not answer, or \
+                 the group waits until the session of a lost member ends (`session.timeout.ms`, 45 s unless set)"
             );
         }
     }

@@ -166,7 +166,12 @@ impl Troubles {
         let logged = self.logged.get(&(key as i32));
         if logged.is_none_or(|at| now.duration_since(*at) >= LOG_EVERY) {
             self.logged.insert(key as i32, now);
-            tracing::warn!(%code, %reason, "the broker connection has trouble; librdkafka goes on trying");
+            tracing::warn!(
+                %code,
+                %reason,
+                "the broker connection has trouble; librdkafka goes on trying, and nothing is lost meanwhile; if it stays, \
+                 check that the brokers run and can be reached"
+            );
         }
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! Both ends read the same topic from its beginning with the same settings and a fresh group; what is counted is from
 //! the first message to the last. The bare client settles and commits nothing; the stream acknowledges every alert and
-//! commits every second.
+//! commits every second. A third client stands between them: it polls on a thread of its own, keeps what a replay gives
+//! back (payload, key, headers, broker time) and hands batches over a channel, and does nothing else. What it takes more
+//! than the bare one is what that shape costs without any meaning of settle or commit; it has no gate.
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +20,10 @@ use rdkafka::Message;
 use rdkafka::consumer::{Consumer, StreamConsumer};
 
 use super::broker::{Broker, Fill, TOPIC};
-use super::{Gates, size};
+use super::{Gates, hop, size};
 
 /// What one round took.
-struct Took {
+pub(crate) struct Took {
     wall: Duration,
     cpu: Duration,
 }
@@ -63,29 +65,39 @@ pub(crate) fn run(gates: &mut Gates) {
             .enable_all()
             .build()
             .unwrap();
-        let (mut ratios, mut extras) = (Vec::new(), Vec::new());
+        let (mut ratios, mut extras) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
         // The first round of each warms up and is not counted.
         for round in 0..=size("ALERTSTREAM_BENCH_ROUNDS", 7) {
             let group = format!("round-{round}-{}", case.name.replace(' ', ""));
             let count = case.fill.messages;
             let bare = runtime.block_on(bare(&broker.bootstrap, &format!("{group}-bare"), count));
+            let hop = runtime.block_on(hop::run(&broker.bootstrap, &format!("{group}-hop"), count));
             let ours = runtime.block_on(ours(&broker.bootstrap, &format!("{group}-ours"), count));
             let rate = |took: &Took| count as f64 / took.wall.as_secs_f64();
             let micros = |took: &Took| took.cpu.as_secs_f64() * 1e6 / count as f64;
             println!(
-                "  {} round {round}: bare {:.0}/s, {:.2} us of processor a message; ours {:.0}/s, {:.2} us",
+                "  {} round {round}: bare {:.0}/s, {:.2} us of processor a message; over a channel {:.0}/s, {:.2} us; \
+                 ours {:.0}/s, {:.2} us",
                 case.name,
                 rate(&bare),
                 micros(&bare),
+                rate(&hop),
+                micros(&hop),
                 rate(&ours),
                 micros(&ours)
             );
             if round > 0 {
-                ratios.push(rate(&ours) / rate(&bare));
-                extras.push(micros(&ours) - micros(&bare));
+                for (at, took) in [&hop, &ours].into_iter().enumerate() {
+                    ratios[at].push(rate(took) / rate(&bare));
+                    extras[at].push(micros(took) - micros(&bare));
+                }
             }
         }
-        let (ratio, extra) = (median(ratios), median(extras));
+        let ([hop_ratio, ratio], [hop_extra, extra]) = (ratios.map(median), extras.map(median));
+        println!(
+            "{}: over a channel, nothing else: rate {hop_ratio:.3}, {hop_extra:.2} us more",
+            case.name
+        );
         let what = format!("{}: rate beside the bare client's", case.name);
         gates.judge(
             &what,
@@ -109,7 +121,7 @@ fn median(mut figures: Vec<f64>) -> f64 {
 }
 
 /// The settings of both ends; the waits suit the mock cluster.
-fn live(bootstrap: &str) -> LiveConfig {
+pub(crate) fn live(bootstrap: &str) -> LiveConfig {
     let mut config = LiveConfig::new(bootstrap, &[TOPIC]);
     config.start = Start::Earliest;
     config.librdkafka = PassThrough::new([("fetch.wait.max.ms".to_owned(), "10".to_owned())]);
@@ -148,20 +160,20 @@ async fn ours(bootstrap: &str, group: &str, count: usize) -> Took {
 }
 
 /// Wall and processor time of this process.
-struct Clock {
+pub(crate) struct Clock {
     wall: Instant,
     cpu: Duration,
 }
 
 impl Clock {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self {
             wall: Instant::now(),
             cpu: processor_time(),
         }
     }
 
-    fn stop(self) -> Took {
+    pub(crate) fn stop(self) -> Took {
         Took {
             wall: self.wall.elapsed(),
             cpu: processor_time() - self.cpu,

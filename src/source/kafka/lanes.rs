@@ -102,11 +102,15 @@ pub(crate) fn lane_of(part: &Part) -> Lane {
     }
 }
 
-/// The owned partitions. A consumer owns few (tens): a list with the last hit remembered beats a map.
+/// The owned partitions. A consumer owns few (tens): a list with the last hit remembered beats a map, and those that a
+/// batch touched are remembered too.
 #[derive(Default)]
 pub(crate) struct Lanes {
     all: Vec<LaneState>,
     last: usize,
+    fresh: Vec<usize>,
+    /// Some lane may have a full span.
+    pub(crate) any_full: bool,
 }
 
 impl Lanes {
@@ -129,16 +133,37 @@ impl Lanes {
 
     pub(crate) fn remove(&mut self, part: &Part) -> Option<LaneState> {
         let at = self.all.iter().position(|lane| lane.part == *part)?;
-        Some(self.all.swap_remove(at))
+        let removed = self.all.swap_remove(at);
+        // Another lane stands in its place now.
+        self.fresh = (0..self.all.len()).collect();
+        Some(removed)
     }
 
     /// Finds the lane of a message.
     pub(crate) fn find(&mut self, topic: &str, partition: i32) -> Option<&mut LaneState> {
         let is = |lane: &LaneState| lane.part.partition == partition && *lane.part.topic == *topic;
         if !self.all.get(self.last).is_some_and(is) {
-            self.last = self.all.iter().position(is)?;
+            // Fetches bring the partitions in turn: the next one is the likeliest.
+            let (before, after) = self.all.split_at(self.last.min(self.all.len()));
+            let next = after.iter().position(is).map(|at| before.len() + at);
+            self.last = next.or_else(|| before.iter().position(is))?;
         }
         self.all.get_mut(self.last)
+    }
+
+    /// Finds the lane of a message, and counts it among the fresh ones.
+    pub(crate) fn find_fresh(&mut self, topic: &str, partition: i32) -> Option<&mut LaneState> {
+        self.find(topic, partition)?;
+        if !self.fresh.contains(&self.last) {
+            self.fresh.push(self.last);
+        }
+        self.all.get_mut(self.last)
+    }
+
+    /// Gives one of the lanes that were touched since they were last given.
+    pub(crate) fn next_fresh(&mut self) -> Option<&mut LaneState> {
+        let at = self.fresh.pop()?;
+        self.all.get_mut(at)
     }
 
     /// Finds a lane in this epoch; one of a former ownership is not found.
@@ -184,6 +209,26 @@ mod tests {
         });
         assert!(lanes.in_epoch(&old, Epoch(1)).is_none());
         assert!(lanes.in_epoch(&old, Epoch(3)).is_some());
+    }
+
+    #[test]
+    fn a_fresh_lane_is_given_once_also_when_another_leaves() {
+        let mut lanes = Lanes::default();
+        (0..3).for_each(|n| lanes.insert(lane("a", n, 1)));
+        let fresh = |lanes: &mut Lanes| {
+            let mut all: Vec<i32> = std::iter::from_fn(|| lanes.next_fresh().map(|lane| lane.part.partition)).collect();
+            all.sort_unstable();
+            all
+        };
+        for partition in [2, 0, 2] {
+            assert_eq!(lanes.find_fresh("a", partition).unwrap().part.partition, partition);
+        }
+        assert!(lanes.find_fresh("b", 0).is_none());
+        assert_eq!((fresh(&mut lanes), fresh(&mut lanes)), (vec![0, 2], vec![]));
+        lanes.find_fresh("a", 2).unwrap();
+        let first = lanes.find("a", 0).unwrap().part.clone();
+        lanes.remove(&first);
+        assert!(fresh(&mut lanes).contains(&2));
     }
 
     #[test]

@@ -146,7 +146,7 @@ impl Poller {
     fn relieve(&mut self) -> Result<(), LiveError> {
         let context = self.consumer.context();
         let mut state = context.state.lock();
-        if !state.paused && !state.lanes.iter().any(|lane| lane.span_full) {
+        if !state.paused && !state.lanes.any_full {
             return Ok(());
         }
         let mut freed = Vec::new();
@@ -177,7 +177,8 @@ impl Poller {
             let now = Instant::now();
             state.lanes.iter_mut().for_each(|lane| lane.moved_at = now);
         }
-        let stay = state.paused;
+        let (stay, any_full) = (state.paused, state.lanes.iter().any(|lane| lane.span_full));
+        state.lanes.any_full = any_full;
         drop(state);
         context.intake.announce();
         pause(&self.consumer, &sealed)?;
@@ -237,7 +238,7 @@ impl Poller {
         let context = self.consumer.context();
         let mut state = context.state.lock();
         let State { lanes, ends, .. } = &mut *state;
-        let Some(lane) = lanes.find(message.topic(), message.partition()) else {
+        let Some(lane) = lanes.find_fresh(message.topic(), message.partition()) else {
             return;
         };
         let offset = message.offset();
@@ -275,16 +276,24 @@ impl Poller {
         let mut state = context.state.lock();
         let mut resting = Vec::new();
         let mut is_full = false;
-        for lane in state.lanes.iter_mut().filter(|lane| !lane.span_full) {
-            match offer(context, lane) {
+        let mut any_full = false;
+        while let Some(lane) = state.lanes.next_fresh() {
+            // What a lane with a full span or a full budget holds is offered again when there is room.
+            match if lane.span_full || is_full {
+                Offered::Taken
+            } else {
+                offer(context, lane)
+            } {
                 Offered::Taken => {}
-                Offered::AtEnd | Offered::LaneFull => resting.push(lane.part.clone()),
-                Offered::Full => {
-                    is_full = true;
-                    break;
+                Offered::AtEnd => resting.push(lane.part.clone()),
+                Offered::LaneFull => {
+                    any_full = true;
+                    resting.push(lane.part.clone());
                 }
+                Offered::Full => is_full = true,
             }
         }
+        state.lanes.any_full |= any_full;
         if is_full {
             state.paused = true;
             resting = state.lanes.iter().map(|lane| lane.part.clone()).collect();

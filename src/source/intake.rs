@@ -183,8 +183,8 @@ impl Intake {
     }
 
     /// Gives what may be committed now, without waiting. Each lane's first comes 100 ms after its opening, later ones
-    /// every second, each up to 100 ms earlier beside another's; at once when it is finished, when a flush waits and
-    /// when the stream closes. What was given and is not confirmed comes again after a second.
+    /// every second, each up to 100 ms earlier or later together with others'; at once when it is finished, when a flush
+    /// waits and when the stream closes. What was given and is not confirmed comes again after a second.
     pub fn due_commits(&self) -> Vec<Commit> {
         self.core.due_commits()
     }

@@ -20,7 +20,8 @@ use crate::tracker::{AckTracker, Settled};
 const FIRST_COMMIT: Duration = Duration::from_millis(100);
 /// Later ones, and those that were not confirmed, come at this distance.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
-/// What is due within this time comes along with what is due: many lanes make few commits.
+/// Commits are at least this far apart, and what is due within this time comes along with what is due: many lanes make
+/// few commits.
 const TOGETHER: Duration = Duration::from_millis(100);
 
 /// One lane in one epoch.
@@ -64,12 +65,12 @@ impl LaneState {
         }
     }
 
-    /// When a change that happens now is to be committed.
-    fn next_change_at(&self, now: Instant) -> Instant {
+    /// When a change that happens now is to be committed: not before others have gathered since the last commits.
+    fn next_change_at(&self, now: Instant, quiet_until: Option<Instant>) -> Instant {
         if self.tracker.is_finished() {
             now
         } else {
-            self.next_commit.max(now)
+            self.next_commit.max(now).max(quiet_until.unwrap_or(now))
         }
     }
 
@@ -93,6 +94,8 @@ pub(super) struct Lanes {
     current: HashMap<Lane, Epoch>,
     due: BTreeSet<(Instant, Epoch)>,
     last_epoch: u64,
+    /// No commit that can wait is due before.
+    quiet_until: Option<Instant>,
     /// Something was written, and nothing after it is durable.
     pub(super) unsynced: bool,
     /// Durable confirmations so far.
@@ -196,7 +199,7 @@ impl Lanes {
         state.version += 1;
         // Most settlements find their lane scheduled by an earlier one, which is not later.
         if state.scheduled.is_none() || state.tracker.is_finished() {
-            let at = state.next_change_at(**now);
+            let at = state.next_change_at(**now, self.quiet_until);
             self.schedule(epoch, at);
         }
         settled
@@ -208,7 +211,7 @@ impl Lanes {
             return;
         };
         state.version += 1;
-        let at = state.next_change_at(now);
+        let at = state.next_change_at(now, self.quiet_until);
         self.schedule(epoch, at);
     }
 
@@ -244,6 +247,7 @@ impl Lanes {
             state.scheduled = None;
             state.next_commit = now + COMMIT_EVERY;
         }
+        self.quiet_until = Some(now + TOGETHER);
         for commit in &commits {
             self.schedule(commit.epoch, now + COMMIT_EVERY);
         }

@@ -76,3 +76,26 @@ async fn lanes_that_are_due_within_a_moment_are_committed_together() {
     tokio::time::advance(Duration::from_millis(50)).await;
     assert_eq!(intake.due_commits().len(), 2, "one is due, the other 50 ms later");
 }
+
+#[tokio::test(start_paused = true)]
+async fn lanes_that_change_one_after_the_other_make_ten_commits_a_second_at_most() {
+    let intake = intake();
+    let lanes: Vec<Lane> = (0..50).map(Lane::Memory).collect();
+    for lane in &lanes {
+        intake.open(lane.clone());
+    }
+    tokio::time::advance(Duration::from_millis(100)).await;
+    let mut given = Vec::new();
+    for lane in &lanes {
+        intake.give(lane, 0);
+        intake.next().unwrap().ack();
+        let commits = intake.due_commits();
+        intake.committed(&commits);
+        given.push(commits.len());
+        tokio::time::advance(Duration::from_millis(10)).await;
+    }
+    tokio::time::advance(Duration::from_millis(100)).await;
+    given.push(intake.due_commits().len());
+    assert_eq!(given.iter().sum::<usize>(), 50, "{given:?}");
+    assert!(given.iter().filter(|commits| **commits > 0).count() <= 7, "{given:?}");
+}

@@ -13,15 +13,31 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rdkafka::ClientConfig;
-use rdkafka::consumer::BaseConsumer;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, ConsumerContext};
+use rdkafka::error::KafkaError;
+use rdkafka::{ClientConfig, ClientContext};
 
 use super::ask::{self, Part};
 use super::error::LiveError;
+use super::heard;
 use super::starts::{self, Commits, StartPlan, Wanted};
 
 /// How often the client's events are thrown away while nothing is asked.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// Its troubles with connections are the same as those of the member, which are told.
+struct Unheard;
+
+impl ClientContext for Unheard {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        tracing::debug!(target: "librdkafka", facility, ?level, "{text}");
+    }
+
+    fn error(&self, _: KafkaError, _: &str) {}
+}
+
+impl ConsumerContext for Unheard {}
 
 /// What is asked: how far the group is in these topics (names, or regular expressions that begin with `^`) and these
 /// partitions, and where a partition without a commit would be begun.
@@ -106,8 +122,8 @@ impl Looker {
 }
 
 fn start(config: &ClientConfig, name: &str) -> Result<Running, LiveError> {
-    let consumer: BaseConsumer = config
-        .create()
+    let consumer: BaseConsumer<Unheard> = config
+        .create_with_context(Unheard)
         .map_err(|error| LiveError::call("make the client that looks at the group", &error))?;
     let (questions, asked) = sync_channel(1);
     let (answer, answers) = sync_channel(1);
@@ -123,7 +139,7 @@ fn start(config: &ClientConfig, name: &str) -> Result<Running, LiveError> {
     })
 }
 
-fn serve(consumer: &BaseConsumer, asked: &Receiver<Question>, answer: &SyncSender<Seen>) {
+fn serve(consumer: &BaseConsumer<Unheard>, asked: &Receiver<Question>, answer: &SyncSender<Seen>) {
     loop {
         match asked.recv_timeout(SWEEP_EVERY) {
             Ok(question) => {
@@ -134,12 +150,12 @@ fn serve(consumer: &BaseConsumer, asked: &Receiver<Question>, answer: &SyncSende
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        // Its error events are the same as those of the member, which are told; unread they would pile up.
-        while consumer.poll(Duration::ZERO).is_some() {}
+        // Unread, events would pile up.
+        while consumer.poll(heard::SERVE).is_some() {}
     }
 }
 
-fn look(consumer: &BaseConsumer, question: Question) -> Seen {
+fn look(consumer: &BaseConsumer<Unheard>, question: Question) -> Seen {
     let Question {
         mut topics,
         mut parts,

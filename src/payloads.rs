@@ -72,7 +72,8 @@ impl Payloads {
         Bytes::from_owner(Lent { bytes, home })
     }
 
-    /// Gives an empty buffer of at least this capacity: the one that came back last, unless it is too small.
+    /// Gives an empty buffer of at least this capacity: the one that came back last, unless it is too small, or so large
+    /// that a small payload, which is charged for itself only, would keep much more than itself.
     pub(crate) fn take(&self, length: usize) -> Vec<u8> {
         let last = {
             let mut free = self.free.lock();
@@ -80,8 +81,9 @@ impl Payloads {
             free.bytes -= last.as_ref().map_or(0, Vec::capacity);
             last
         };
-        last.filter(|buffer| buffer.capacity() >= length)
-            .unwrap_or_else(|| Vec::with_capacity(length.next_multiple_of(GRAIN)))
+        let wanted = length.next_multiple_of(GRAIN);
+        last.filter(|buffer| (length..=2 * wanted).contains(&buffer.capacity()))
+            .unwrap_or_else(|| Vec::with_capacity(wanted))
     }
 
     fn give_back(&self, mut buffer: Vec<u8>) {
@@ -131,6 +133,19 @@ mod tests {
             (kept(&payloads).0, again.as_ptr(), &again[..]),
             (0, place, &[3; 10_000][..])
         );
+    }
+
+    #[test]
+    fn a_small_payload_keeps_no_large_buffer() {
+        let payloads = Payloads::keeping(8 << 20);
+        // One large packet comes for each small one that stays.
+        let mut stay: Vec<Vec<u8>> = Vec::new();
+        for _ in 0..20 {
+            drop(payloads.copy(&[0; 1 << 20]));
+            stay.push(payloads.take(GRAIN));
+        }
+        let kept: usize = stay.iter().map(Vec::capacity).sum();
+        assert!(kept <= 20 * 2 * GRAIN, "{kept}");
     }
 
     #[test]

@@ -10,4 +10,5 @@ mod limits;
 mod ports;
 mod reading;
 mod real;
+mod tight;
 mod waiting;

@@ -193,6 +193,44 @@ async fn a_topic_made_again_that_has_grown_past_the_position_is_read_from_its_be
     assert_eq!(broker.committed(&group, &topic, 1), [10]);
 }
 
+/// A lane whose span is full is paused by itself: of the topic that is gone, and not of the new one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_topic_made_again_under_a_full_span_goes_on() {
+    let Some(broker) = Broker::real("a_topic_made_again_under_a_full_span_goes_on") else {
+        return;
+    };
+    let topic = broker.topic(1).await;
+    broker.fill(&topic, 1, 0..5).await;
+    let mut config = broker.config(&[&topic]);
+    config.start = Start::Earliest;
+    let source = source(&fresh("group"), config);
+    let report = source.report();
+    let narrow = StreamConfig {
+        max_span: 1,
+        ..StreamConfig::default()
+    };
+    let (mut alerts, control) = open(Box::new(source), narrow);
+    let first = next(&mut alerts).await;
+    let options = AdminOptions::new().operation_timeout(Some(SOON));
+    let deleted = broker.admin().delete_topics(&[&topic], &options).await.unwrap();
+    assert_eq!(deleted, [Ok(topic.clone())]);
+    broker.create(&topic, 1, &[]).await;
+    broker.fill(&topic, 1, 100..110).await;
+    let noticed = async {
+        while report.counts().gaps.is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(SOON, noticed).await.expect("soon");
+    first.ack();
+    for number in 100..110 {
+        let again = next(&mut alerts).await;
+        assert_eq!(text(&again), format!("0:{number}"));
+        again.ack();
+    }
+    control.shutdown(SOON).await.unwrap();
+}
+
 /// Settings of the SASL listener for a user.
 fn sasl(topic: &str, user: &str, password: &str) -> Option<LiveConfig> {
     let mut config = LiveConfig::new(&std::env::var("KAFKA_SASL_BOOTSTRAP_SERVERS").ok()?, &[topic]);

@@ -40,6 +40,10 @@ const PLACE_WITHIN: Duration = Duration::from_secs(60);
 /// How often that is told.
 const PLACE_TOLD_EVERY: Duration = Duration::from_secs(10);
 
+/// A fetcher goes by a pause, a resumption or an assignment within a second (`rd_kafka_max_block_ms`); until then the
+/// statistics tell where it was before.
+const FETCHER_LOOKS_WITHIN: Duration = Duration::from_secs(2);
+
 /// What the callbacks and the poll loop share.
 pub(crate) struct Context {
     pub(crate) intake: Intake,
@@ -86,6 +90,7 @@ impl ClientContext for Context {
 
     fn stats(&self, statistics: Statistics) {
         let mut state = self.state.lock();
+        let (paused, now) = (state.paused, Instant::now());
         for lane in state.lanes.iter_mut() {
             let topic = statistics.topics.get(&*lane.part.topic);
             let Some(found) = topic.and_then(|topic| topic.partitions.get(&lane.part.partition)) else {
@@ -93,8 +98,10 @@ impl ClientContext for Context {
             };
             lane.high = lane.high.max(found.hi_offset.max(found.ls_offset));
             // Control records and compaction leave offsets without a message: the end is reached when the fetcher is
-            // past it and nothing fetched is waiting.
-            let is_empty = found.fetchq_cnt == 0 && !lane.holds();
+            // past it and nothing fetched is waiting. A pause throws away what waits, and what is told here stands at the
+            // end of that until the fetcher goes on.
+            let is_fetching = !paused && !lane.span_full && now.duration_since(lane.moved_at) >= FETCHER_LOOKS_WITHIN;
+            let is_empty = is_fetching && found.fetchq_cnt == 0 && !lane.holds();
             if is_empty {
                 lane.fetched = found.next_offset;
             }

@@ -161,11 +161,15 @@ impl Poller {
                 Offered::LaneFull | Offered::Taken => {}
             }
         }
+        let now = Instant::now();
         for lane in state.lanes.iter_mut().filter(|lane| lane.span_full && !lane.holds()) {
             // About half of a span again: the same hysteresis as for the bytes.
             if context.intake.lane_room(&lane.lane) >= context.intake.unsettled(&lane.lane) {
                 lane.span_full = false;
-                freed.push(lane.part.clone());
+                lane.moved_at = now;
+                if lane.phase == Phase::Reading {
+                    freed.push(lane.part.clone());
+                }
             }
         }
         let budget = context.intake.budget();
@@ -174,7 +178,6 @@ impl Poller {
         if state.paused && is_low && !holds {
             state.paused = false;
             freed = state.lanes.readable();
-            let now = Instant::now();
             state.lanes.iter_mut().for_each(|lane| lane.moved_at = now);
         }
         let (stay, any_full) = (state.paused, state.lanes.iter().any(|lane| lane.span_full));

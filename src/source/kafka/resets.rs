@@ -14,7 +14,7 @@ use rdkafka::Offset;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, RebalanceProtocol};
 
 use super::ask::{self, Part};
-use super::context::Context;
+use super::context::{Context, resume};
 use super::error::LiveError;
 use super::gaps::{GapCause, Watermarks};
 use super::lanes::{LaneState, Phase, lane_of};
@@ -106,6 +106,16 @@ fn go_on(consumer: &BaseConsumer<Context>, placed: &Placed) -> Result<(), LiveEr
         // In the middle of a rebalance: the next look finds the same position, and no gap before it.
         tracing::warn!(%error, "a partition cannot go on yet");
         context.troubles.lock().again();
+    }
+    // A pause outlives the restart; that of a full span belonged to the epoch that is gone.
+    let is_awake = {
+        let mut state = context.state.lock();
+        let paused = state.paused;
+        let lane = state.lanes.find(&placed.part.topic, placed.part.partition);
+        lane.is_some_and(|lane| !paused && !lane.span_full && lane.phase == Phase::Reading)
+    };
+    if is_awake {
+        resume(consumer, std::slice::from_ref(&placed.part))?;
     }
     Ok(())
 }

@@ -89,3 +89,24 @@ async fn caught_up_with_the_group(broker: &Broker) {
     assert!(caught_up.is_so(), "nothing comes from a source that has ended");
 }
 both!(a_member_is_caught_up_when_the_others_are_too, caught_up_with_the_group);
+
+/// A night that has not come is nothing to wait for; one that has come is.
+async fn caught_up_without_topics(broker: &Broker) {
+    let (topic, other) = (fresh("absent"), fresh("^absent"));
+    let mut config = broker.config(&[&topic, &other]);
+    config.start = Start::Earliest;
+    let first = source(&fresh("group"), config);
+    let caught_up = first.caught_up();
+    let (mut alerts, control) = alertstream::stream::open(Box::new(first), Default::default());
+    until(|| caught_up.is_so()).await;
+    broker.create(&topic, 1, &[]).await;
+    broker.fill(&topic, 1, 0..1).await;
+    let only = next(&mut alerts).await;
+    until(|| caught_up.is_so()).await;
+    only.ack();
+    control.shutdown(SOON).await.unwrap();
+}
+both!(
+    a_source_whose_topics_are_not_there_is_caught_up,
+    caught_up_without_topics
+);

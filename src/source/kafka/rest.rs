@@ -121,7 +121,7 @@ impl Rest {
                 }
             }
         }
-        let wants = is_quiet && state.assignments > 0 && context.caught_up.is_wanted();
+        let wants = is_quiet && context.caught_up.is_wanted();
         if (wants || may_be_over) && !self.looker.is_asked() && now >= self.ask_at {
             let topics = if wants { subscribed.to_vec() } else { Vec::new() };
             let parts = asked.left.iter().map(|(part, _)| part.clone()).collect();

@@ -66,8 +66,14 @@ impl Payloads {
         self.lend(bytes)
     }
 
-    /// Makes a payload, or the memory of several, of a filled buffer that [`take`](Self::take) gave.
+    /// Makes a payload, or the memory of several, of a filled buffer that [`take`](Self::take) gave. What fills less
+    /// than half of it is copied instead: many payloads may stay, and are charged what they are long.
     pub(crate) fn lend(self: &Arc<Self>, bytes: Vec<u8>) -> Bytes {
+        if bytes.len() < bytes.capacity() / 2 {
+            let exact = Bytes::copy_from_slice(&bytes);
+            self.give_back(bytes);
+            return exact;
+        }
         let home = self.clone();
         Bytes::from_owner(Lent { bytes, home })
     }
@@ -82,7 +88,8 @@ impl Payloads {
             last
         };
         let wanted = length.next_multiple_of(GRAIN);
-        last.filter(|buffer| (length..=2 * wanted).contains(&buffer.capacity()))
+        let fits = length..=wanted.max(2 * length);
+        last.filter(|buffer| fits.contains(&buffer.capacity()))
             .unwrap_or_else(|| Vec::with_capacity(wanted))
     }
 
@@ -146,6 +153,28 @@ mod tests {
         }
         let kept: usize = stay.iter().map(Vec::capacity).sum();
         assert!(kept <= 20 * 2 * GRAIN, "{kept}");
+    }
+
+    #[test]
+    fn what_is_lent_is_at_most_twice_what_is_in_it() {
+        let payloads = Payloads::keeping(1 << 20);
+        let filled = |length: usize| {
+            let mut buffer = payloads.take(GRAIN);
+            buffer.resize(length, 7);
+            payloads.lend(buffer)
+        };
+        let little = filled(100);
+        assert_eq!((&little[..], kept(&payloads)), (&[7; 100][..], (1, GRAIN)));
+        let much = filled(GRAIN - 100);
+        assert_eq!((much.len(), kept(&payloads).0), (GRAIN - 100, 0));
+        drop((little, payloads.copy(&[0; 1 << 18])));
+        assert_eq!(kept(&payloads), (1, 1 << 18));
+        drop(payloads.copy(&[0; 10_000]));
+        assert_eq!(
+            kept(&payloads),
+            (1, GRAIN),
+            "the large one is not kept from others by a small payload"
+        );
     }
 
     #[test]

@@ -36,7 +36,8 @@ enum Piece {
     Alone(Bytes),
 }
 
-/// Bytes of small payloads that are put together: one that stays keeps little more than itself.
+/// Bytes of small payloads that are put together: one that stays keeps no more than these, and a lane's span bounds how
+/// many can stay.
 const TOGETHER: usize = 16 << 10;
 
 impl Run {

@@ -399,3 +399,38 @@ async fn lag_tells_how_long_retention_keeps_the_next_message() {
     assert!(left <= 0.5 && left > 0.0, "{left}");
     assert_eq!(of(&for_ever), None);
 }
+
+/// The last offset of a partition that a transaction filled is a control record: nothing is delivered there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_members_end_a_bounded_read_of_partitions_that_end_in_control_records() {
+    use rdkafka::producer::Producer;
+    let Some(broker) = Broker::real("two_members_end_a_bounded_read_of_partitions_that_end_in_control_records") else {
+        return;
+    };
+    let topic = broker.topic(2).await;
+    let group = fresh("group");
+    // Both are members before the end comes.
+    let mut until = broker.config(&[&topic]);
+    until.start = Start::Earliest;
+    until.end = End::Time(chrono::Utc::now() + chrono::Duration::seconds(6));
+    until.librdkafka.set("statistics.interval.ms", "100");
+    let (mut a, one) = stream(&group, until.clone());
+    let (mut b, two) = stream(&group, until);
+    let producer: rdkafka::producer::FutureProducer = rdkafka::ClientConfig::new()
+        .set("bootstrap.servers", &broker.bootstrap)
+        .set("transactional.id", fresh("tx"))
+        .create()
+        .unwrap();
+    producer.init_transactions(SOON).unwrap();
+    producer.begin_transaction().unwrap();
+    let mut sent = Vec::new();
+    for partition in 0..2 {
+        let record = FutureRecord::<str, str>::to(&topic).partition(partition).payload("x");
+        sent.push(producer.send_result(record).map_err(|(e, _)| e).unwrap());
+    }
+    producer.commit_transaction(SOON).unwrap();
+    let (seen_a, seen_b) = tokio::join!(drain(&mut a), drain(&mut b));
+    assert_eq!(seen_a.len() + seen_b.len(), 2);
+    one.shutdown(SOON).await.unwrap();
+    two.shutdown(SOON).await.unwrap();
+}

@@ -26,6 +26,7 @@ use super::lanes::{LaneState, Phase};
 use super::report::Counted;
 use super::resets;
 use super::session::Session;
+use crate::record::Position;
 use crate::source::intake::{Commit, Offer};
 
 /// Messages, and bytes of them, that change hands at once.
@@ -331,6 +332,11 @@ pub(crate) fn seal_at_end(context: &Context, lane: &mut LaneState) -> Offered {
         return Offered::Taken;
     }
     lane.phase = Phase::Sealed;
+    // A control record at the end is passed over, so that the end itself is committed: other members wait for that.
+    if let Some(seq) = lane.end.and_then(|end| u64::try_from(end - 1).ok()) {
+        let lane = lane.lane.clone();
+        context.intake.pass(&Position { lane, seq });
+    }
     context.intake.seal(&lane.lane);
     Offered::AtEnd
 }

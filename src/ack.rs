@@ -100,7 +100,7 @@ impl AckToken {
     /// Says that the delivery waits for something from outside; see [`Settle::set_aside`].
     pub fn set_aside(&self) {
         if let Some(settle) = &self.settle {
-            settle.set_aside(self.key, self.raw.payload.len());
+            settle.set_aside(self.key, self.raw.bytes_kept());
         }
     }
 

@@ -199,6 +199,15 @@ impl KafkaOrigin {
         self.named.as_ref().map_or(&[], |named| &named.headers)
     }
 
+    /// Gives the size of the key and the headers, bytes.
+    pub fn named_bytes(&self) -> usize {
+        let header =
+            |(name, value): &KafkaHeader| size_of::<KafkaHeader>() + name.len() + value.as_ref().map_or(0, Bytes::len);
+        self.named.as_ref().map_or(0, |named| {
+            named.key.as_ref().map_or(0, Bytes::len) + named.headers.iter().map(header).sum::<usize>()
+        })
+    }
+
     /// Gives the record's timestamp, if it had one.
     pub fn timestamp(&self) -> Option<KafkaTimestamp> {
         self.timestamp
@@ -225,6 +234,11 @@ impl RawAlert {
             origin: None,
             reframed: false,
         }
+    }
+
+    /// Gives what it keeps in memory, bytes: the packet, and the key and headers that came with it.
+    pub fn bytes_kept(&self) -> usize {
+        self.payload.len() + self.origin.as_ref().map_or(0, KafkaOrigin::named_bytes)
     }
 
     /// Gives it memory of its own where its packet may share some with others that were read together: for one that

@@ -109,7 +109,7 @@ impl Core {
             }
             let span = state.lanes.get(epoch).map_or(0, |lane| lane.tracker.span());
             let room = self.cfg.max_span.saturating_sub(span);
-            let sizes = alerts.iter().take(room).map(|(_, raw)| raw.payload.len());
+            let sizes = alerts.iter().take(room).map(|(_, raw)| raw.bytes_kept());
             let Some((some, charge)) = self.cfg.budget.try_take_most(sizes) else {
                 state.bytes_blocked_since.get_or_insert_with(Instant::now);
                 return Offer::Full;

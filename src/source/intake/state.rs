@@ -377,7 +377,7 @@ impl State {
         let held = Held {
             epoch: batch.epoch,
             seq,
-            charge: batch.charge.split(raw.payload.len()),
+            charge: batch.charge.split(raw.bytes_kept()),
             attempt: 0,
             is_aside: false,
         };

@@ -45,8 +45,8 @@ impl Run {
         self.alerts.is_empty()
     }
 
-    /// Copies a message.
-    pub(crate) fn push(&mut self, message: &BorrowedMessage<'_>, topic: &Arc<str>, payloads: &Arc<Payloads>) {
+    /// Copies a message; gives the bytes that it keeps.
+    pub(crate) fn push(&mut self, message: &BorrowedMessage<'_>, topic: &Arc<str>, payloads: &Arc<Payloads>) -> usize {
         let from = self.from.get_or_insert_with(|| {
             Arc::new(TopicPartition {
                 topic: topic.clone(),
@@ -60,6 +60,7 @@ impl Run {
                 message.headers().map(headers).unwrap_or_default(),
             );
         let payload = message.payload().unwrap_or_default();
+        let kept = payload.len() + origin.named_bytes();
         let part = if payload.len() > SHARED_MOST {
             self.pieces.push(Piece::Alone(payloads.copy(payload)));
             (0..payload.len(), true)
@@ -76,6 +77,7 @@ impl Run {
                 ..RawAlert::default()
             },
         ));
+        kept
     }
 
     fn put_together(&mut self, payload: &[u8], payloads: &Payloads) -> (Range<usize>, IsFirst) {

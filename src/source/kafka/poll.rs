@@ -213,8 +213,7 @@ impl Poller {
             match self.consumer.poll(wait) {
                 None => break,
                 Some(Ok(message)) => {
-                    bytes += message.payload_len();
-                    self.copy(&message, *now.get_or_insert_with(Instant::now));
+                    bytes += self.copy(&message, *now.get_or_insert_with(Instant::now));
                 }
                 Some(Err(KafkaError::MessageConsumptionFatal(code))) => {
                     let cause = self
@@ -237,13 +236,13 @@ impl Poller {
         if now.is_some() { self.hand_over() } else { Ok(()) }
     }
 
-    /// Copies a message into its lane.
-    fn copy(&self, message: &BorrowedMessage<'_>, now: Instant) {
+    /// Copies a message into its lane; gives the bytes that it keeps there.
+    fn copy(&self, message: &BorrowedMessage<'_>, now: Instant) -> usize {
         let context = self.consumer.context();
         let mut state = context.state.lock();
         let State { lanes, ends, .. } = &mut *state;
         let Some(lane) = lanes.find_fresh(message.topic(), message.partition()) else {
-            return;
+            return 0;
         };
         let offset = message.offset();
         if lane.end.is_none() && ends.is_bounded() {
@@ -254,11 +253,11 @@ impl Poller {
             }
         }
         if offset < lane.next || lane.phase != Phase::Reading {
-            return; // delivered already in this epoch, or beyond its end
+            return 0; // delivered already in this epoch, or beyond its end
         }
         if let Some(end) = lane.end.filter(|end| offset >= *end) {
             lane.next = end;
-            return;
+            return 0;
         }
         lane.next = offset + 1;
         lane.moved_at = now;
@@ -270,7 +269,7 @@ impl Poller {
         if bytes > context.intake.budget().bytes_max() {
             context.report.count(Counted::Oversized);
         }
-        lane.run.push(message, &lane.part.topic, &context.payloads);
+        lane.run.push(message, &lane.part.topic, &context.payloads)
     }
 
     /// Offers what was copied, and tells the stream. When the budget is full everything is paused, and offered again

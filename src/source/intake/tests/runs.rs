@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::*;
+use crate::record::{KafkaOrigin, TopicPartition};
 
 fn run(seqs: std::ops::Range<u64>, bytes: usize) -> VecDeque<(u64, RawAlert)> {
     seqs.map(|seq| (seq, RawAlert::from_bytes(vec![seq as u8; bytes])))
@@ -98,4 +99,27 @@ async fn lanes_that_change_one_after_the_other_make_ten_commits_a_second_at_most
     given.push(intake.due_commits().len());
     assert_eq!(given.iter().sum::<usize>(), 50, "{given:?}");
     assert!(given.iter().filter(|commits| **commits > 0).count() <= 7, "{given:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_and_headers_are_charged_as_a_packet_is() {
+    let intake = intake_with(bytes_max(10_000));
+    let epoch = intake.open(LANE);
+    let from = Arc::new(TopicPartition {
+        topic: "t".into(),
+        partition: 0,
+    });
+    let headers = vec![("h".into(), None), ("n".into(), Some(vec![0; 5_000].into()))];
+    let origin = KafkaOrigin::new(from, 0).named(Some(vec![0; 1_000].into()), headers);
+    let named = RawAlert {
+        origin: Some(origin),
+        ..RawAlert::default()
+    };
+    let mut alerts = (0..2).map(|seq| (seq, named.clone())).collect();
+    assert_eq!(intake.offer(epoch, &mut alerts), Offer::Full);
+    assert_eq!(alerts.len(), 1);
+    let used = intake.budget().used();
+    assert!((6_002..6_300).contains(&used), "{used}");
+    intake.next().unwrap().ack();
+    assert_eq!(intake.budget().used(), 0);
 }

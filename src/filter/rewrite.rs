@@ -181,43 +181,7 @@ impl Rewriter<'_> {
         Ok(if test { Type::Bool } else { kind })
     }
 
-    /// Refuses a comparison that says nothing: with null, or of the order of bands.
-    fn says_something(&self, call: &CallExpr) -> Result<(), FilterError> {
-        let orders = [
-            operators::LESS,
-            operators::LESS_EQUALS,
-            operators::GREATER,
-            operators::GREATER_EQUALS,
-        ];
-        let is_order = orders.contains(&call.func_name.as_str());
-        let [a, b] = call.args.as_slice() else { return Ok(()) };
-        if !is_order && ![operators::EQUALS, operators::NOT_EQUALS].contains(&call.func_name.as_str()) {
-            return Ok(());
-        }
-        for (one, other) in [(a, b), (b, a)] {
-            // An item of an array can be null; a field that is null has no value, and what compares it is undefined.
-            let is_item = matches!(&one.expr, Expr::Ident(name) if self.bound.contains(name));
-            if matches!(other.expr, Expr::Literal(LiteralValue::Null)) && !is_item {
-                let (name, not) = match path_of(&one.expr) {
-                    Some((path, false)) => (path, if call.func_name == operators::EQUALS { "!" } else { "" }),
-                    _ => ("NAME".to_owned(), ""),
-                };
-                return Err(types(format!(
-                    "compares with null, which is never true; write `{not}has({name})`"
-                )));
-            }
-            let is_band = matches!(&one.expr, Expr::Ident(name) if name == "band" && !self.bound.contains(name));
-            if is_order && is_band {
-                return Err(types(
-                    "orders `band`, which has no order; use `==`, `!=` or `in`".into(),
-                ));
-            }
-        }
-        Ok(())
-    }
-
     fn call(&mut self, call: &mut CallExpr) -> Result<Type, FilterError> {
-        self.says_something(call)?;
         let target = call.target.as_mut().map(|target| self.expr(target)).transpose()?;
         let kinds = call
             .args

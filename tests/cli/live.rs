@@ -363,8 +363,7 @@ async fn an_archive_source_with_a_live_table_is_ingested_from_it() {
     on(&db, ["ingest", "--config", &scene.config(), "--source", "ztf"]).exits(2);
 }
 
-#[test]
-fn a_run_that_ends_while_alerts_wait_for_a_schema_is_exit_1_and_names_it() {
+fn scene_with_a_registry_that_is_down() -> (Scene, Registry) {
     let scene = Scene::with(0..0, "none");
     let server = Registry::start(&[503]);
     let text = fs::read_to_string(scene.config()).unwrap();
@@ -375,6 +374,12 @@ fn a_run_that_ends_while_alerts_wait_for_a_schema_is_exit_1_and_names_it() {
         cache.display()
     );
     fs::write(scene.config(), text + &schemas).unwrap();
+    (scene, server)
+}
+
+#[test]
+fn a_run_that_ends_while_alerts_wait_for_a_schema_is_exit_1_and_names_it() {
+    let (scene, server) = scene_with_a_registry_that_is_down();
     scene.send_to(0, std::iter::once(registry::packet(1)));
     scene.send_to(1, (0..3).map(fixtures::ztf_packet));
     let config = scene.config();
@@ -388,16 +393,7 @@ fn a_run_that_ends_while_alerts_wait_for_a_schema_is_exit_1_and_names_it() {
 
 #[test]
 fn an_unknown_schema_makes_its_partition_wait_while_the_registry_is_down_and_the_next_run_goes_on() {
-    let scene = Scene::with(0..0, "none");
-    let server = Registry::start(&[503]);
-    let text = fs::read_to_string(scene.config()).unwrap();
-    let cache = scene.path("cache");
-    let schemas = format!(
-        "[schemas]\nregistry = \"{}\"\ncache = \"{}\"\n",
-        server.url,
-        cache.display()
-    );
-    fs::write(scene.config(), text + &schemas).unwrap();
+    let (scene, server) = scene_with_a_registry_that_is_down();
     let unknown = (1..=3).map(registry::packet);
     let known = (0..5).map(fixtures::ztf_packet);
     scene.send_to(0, unknown.chain(known.clone()));

@@ -190,6 +190,16 @@ pub(crate) fn bounded(mut config: LiveConfig) -> LiveConfig {
     config
 }
 
+/// Waits until something is so: a hang fails.
+pub(crate) async fn until(is_so: impl Fn() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(SOON, waiting).await.expect("soon");
+}
+
 /// Takes the next delivery, soon.
 pub(crate) async fn next(alerts: &mut AlertStream) -> Delivery<RawAlert> {
     tokio::time::timeout(SOON, alerts.next())

@@ -15,7 +15,7 @@ use rdkafka::TopicPartitionList;
 use rdkafka::admin::AdminOptions;
 use rdkafka::producer::FutureRecord;
 
-use super::broker::{Broker, SOON, bounded, drain, fresh, next, source, stream, text};
+use super::broker::{Broker, SOON, bounded, drain, fresh, next, source, stream, text, until};
 
 /// The next item must be the stream's failure; gives its words.
 async fn failure(group: &str, config: LiveConfig) -> String {
@@ -142,6 +142,14 @@ async fn a_topic_made_again_is_noticed_read_again_and_reported() {
     assert_eq!(broker.committed(&group, &topic, 1), [3]);
 }
 
+/// Deletes a topic of one partition, and makes an empty one of its name.
+async fn make_again(broker: &Broker, topic: &str) {
+    let options = AdminOptions::new().operation_timeout(Some(SOON));
+    let deleted = broker.admin().delete_topics(&[topic], &options).await.unwrap();
+    assert_eq!(deleted, [Ok(topic.to_owned())]);
+    broker.create(topic, 1, &[]).await;
+}
+
 /// While it is full, a source fetches nothing and is told nothing, and its client looks at topics seldom: only the id
 /// shows that the topic is another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -165,17 +173,9 @@ async fn a_topic_made_again_that_has_grown_past_the_position_is_read_from_its_be
     let (mut alerts, control) = open(Box::new(source), full);
     let first = next(&mut alerts).await;
     assert_eq!(text(&first), "0:0");
-    let options = AdminOptions::new().operation_timeout(Some(SOON));
-    let deleted = broker.admin().delete_topics(&[&topic], &options).await.unwrap();
-    assert_eq!(deleted, [Ok(topic.clone())]);
-    broker.create(&topic, 1, &[]).await;
+    make_again(&broker, &topic).await;
     broker.fill(&topic, 1, 100..110).await;
-    let noticed = async {
-        while report.counts().gaps.is_empty() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(SOON, noticed).await.expect("soon");
+    until(|| !report.counts().gaps.is_empty()).await;
     first.ack();
     for number in 100..110 {
         let again = next(&mut alerts).await;
@@ -211,17 +211,9 @@ async fn a_topic_made_again_under_a_full_span_goes_on() {
     };
     let (mut alerts, control) = open(Box::new(source), narrow);
     let first = next(&mut alerts).await;
-    let options = AdminOptions::new().operation_timeout(Some(SOON));
-    let deleted = broker.admin().delete_topics(&[&topic], &options).await.unwrap();
-    assert_eq!(deleted, [Ok(topic.clone())]);
-    broker.create(&topic, 1, &[]).await;
+    make_again(&broker, &topic).await;
     broker.fill(&topic, 1, 100..110).await;
-    let noticed = async {
-        while report.counts().gaps.is_empty() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(SOON, noticed).await.expect("soon");
+    until(|| !report.counts().gaps.is_empty()).await;
     first.ack();
     for number in 100..110 {
         let again = next(&mut alerts).await;

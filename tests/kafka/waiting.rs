@@ -6,17 +6,7 @@ use alertstream::source::kafka::place::Start;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::{Offset, TopicPartitionList};
 
-use super::broker::{Broker, SOON, both, bounded, drain, fresh, next, source, stream};
-
-/// Waits until something is so: a hang fails.
-async fn until(is_so: impl Fn() -> bool) {
-    let waiting = async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(SOON, waiting).await.expect("soon");
-}
+use super::broker::{Broker, SOON, both, bounded, drain, fresh, next, source, stream, until};
 
 /// The coordinator answers the requests of one connection in their order, and a join when all members have joined: what
 /// is asked on a member's own connection meanwhile is not answered.
